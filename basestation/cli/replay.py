@@ -10,6 +10,7 @@ import click
 from basestation.cli import common, live_options
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import Header, JournalError
+from basestation.journal.strays import known_before
 from basestation.live.runner import Player
 from packet_formats.deployment import DeploymentError
 
@@ -59,6 +60,7 @@ def command(
         if completed.policy != choices.policy:
             journal.check_policy(described)
         station = completed.station(described)
+        station.timeline.remember(known_before(journal.folder))
         for gateway, name in enumerate(journal.header.sources):
             station.add_gateway(gateway, name)
         speed = (1.0 if choices.view == "terminal" else 0.0) if pace is None else pace

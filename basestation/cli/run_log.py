@@ -16,6 +16,7 @@ from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import Recovery, interrupted_runs, recover
 from basestation.journal.retention import Keep, parse_keep, remove_old
 from basestation.journal.run_roller import RunRoller
+from basestation.journal.strays import StrayFile, known_after
 from basestation.journal.writer import JournalWriter, new_run_id
 from packet_formats.phrases import many
 
@@ -49,6 +50,9 @@ def open_log(
     """The log of a run, closed with the stack; with `keep` one run after the other."""
     _recover(logs, station.deployment)
     parts: dict[Path, PartRoller] = {}
+    guard = station.timeline.guard
+    if guard is not None:
+        guard.remember(known_after(logs, station.deployment.to_toml()))
 
     def begin() -> JournalWriter:
         run = new_run_id()
@@ -66,6 +70,8 @@ def open_log(
             allowance_ns=station.timeline.clock.allowance_ns,
             on_closed=parts[folder].closed,
         )
+        if guard is not None:
+            guard.on_stray = StrayFile(folder, guard.strays()).add
         say(f"the log is in {folder}")
         return log
 

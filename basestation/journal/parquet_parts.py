@@ -13,6 +13,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,7 +24,7 @@ from packet_formats.keys import Key
 from packet_formats.phrases import many, visible
 
 from . import locking
-from .message_table import Carry, read_messages
+from .message_table import Carry, Fate, ReadMessages, read_messages
 from .reader import Journal, JournalNote, Report, faults_of, read_journal, read_segment
 from .record_format import JournalError
 from .recovery import make_folder, sync_folder
@@ -59,7 +60,7 @@ def make_parts(
     deployment = replace(deployment or journal.deployment, key=key)
     closed = journal.paths[: -1 if locking.is_taken(folder) else None]
     mode = make_folder(folder / PARTS)
-    carry, made, unchecked = Carry(), [], 0
+    carry, made, unchecked, refused, taken = Carry(), [], 0, 0, 0
     sealed = deployment.security.mic > 0
     for path in closed:
         part = folder / PARTS / f"{path.stem}.parquet"
@@ -68,10 +69,15 @@ def make_parts(
                 carry = _carry_of(part)
                 continue
             again = True  # those after it go on from it
-        before = carry.rows
-        carry = _make(journal, deployment, path, part, carry, report, mode)
-        unchecked += carry.rows - before if sealed and key is None else 0
+        reading = _make(journal, deployment, path, part, carry, report, mode)
+        carry = reading.carry
+        unchecked += len(reading.messages) if sealed and key is None else 0
+        refused += int(np.isin(reading.fates, (Fate.FORGED, Fate.UNCHECKED)).sum())
+        taken += len(reading.messages)
         made.append(part)
+    if refused:
+        doubt = "" if taken else ": is this the network's key?"
+        report(JournalNote(folder, f"{many(refused, 'message')} refused by their MIC, {taken} taken{doubt}"))
     if unchecked:
         report(JournalNote(folder, f"{many(unchecked, 'message')} unchecked: nobody gave the network's key"))
     return made
@@ -98,7 +104,7 @@ def _carry_of(part: Path) -> Carry:
 
 def _make(
     journal: Journal, deployment: Deployment, path: Path, part: Path, carry: Carry, report: Report, mode: int
-) -> Carry:
+) -> ReadMessages:
     segment = read_segment(path)
     for fault in faults_of(segment):
         report(fault)
@@ -115,7 +121,7 @@ def _make(
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(part.parent)
-    return reading.carry
+    return reading
 
 
 def origin_of(journal: Journal) -> str:

@@ -20,7 +20,9 @@ RUN_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")  # as `new_run_id` makes it: 
 _AMOUNT = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(h|d|MB|GB|TB)")
 _UNITS = {"h": 3600, "d": DAY_S, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 LEAST = {"h": 3600, "d": 3600, "MB": 10**6, "GB": 10**6, "TB": 10**6}  # less would be a new run every moment
-_OWN = re.compile(r"\d+\.(cwj|(\d+\.)?(torn|bad))|\.\d+\.[\w.]+\.new")  # files of a run, beside its lock
+_OWN = re.compile(
+    r"\d+\.(cwj|(\d+\.)?(torn|bad))|\.\d+\.[\w.]+\.new|\.?strays(\.new)?"
+)  # files of a run, beside its lock
 _OWN_PART = re.compile(r"\.?\d+\.parquet(\.\d+)?(\.bad)?")
 SHARE = 0.9  # of the allowed size for closed runs; the running one takes the rest
 PART = 20  # a run is closed when it has this part of the allowed size: some more is its table

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from basestation.arrivals import Gap
 from basestation.live.counters import GatewayCounts, MoteCounts
-from basestation.live.evidence import FEW, SECOND, Times
+from basestation.live.evidence import FEW, LONG_NS, SECOND, Times
 from basestation.live.happenings import Alarm, Happening
 
 GATEWAY_SILENCE_NS = 30 * SECOND  # a gateway reports every ten seconds
@@ -20,6 +20,7 @@ SHORT_PAUSE_NS = SECOND  # on a line; shorter ones tell nothing of how long it m
 MISSING_NS = 90 * SECOND  # each mote sends its health within 75 s
 MISSING_PAUSES = 5  # or so many of the longest pauses between a mote's messages
 LOW_MV, CHARGED_MV = 2800, 2900  # a MICA mote's processor needs 2.7 V
+LOW_REPORTS = 2  # with none of a full battery between
 LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
 SYNC_NS = 30 * SECOND
 REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
@@ -95,11 +96,16 @@ def _mote_silent(mote: MoteCounts, mono_ns: int) -> bool:
 
 
 def _mote_due(mote: MoteCounts) -> int | None:
-    return None if mote.pauses.limit_ns is None else mote.expected_ns + mote.pauses.limit_ns
+    """One that was heard once may send seldom; but after long somebody should look."""
+    if not mote.seen_ns:
+        return None
+    return mote.expected_ns + (LONG_NS if mote.pauses.limit_ns is None else mote.pauses.limit_ns)
 
 
 def _mote_silence(name: str, mote: MoteCounts, mono_ns: int) -> str:
     quiet, mean = (mono_ns - mote.seen_ns) / SECOND, mote.pauses.mean_ns / SECOND
+    if not mote.pauses.count:
+        return f"{name} was heard once, and has been silent for {quiet:.0f} s since"
     return f"{name} has been silent for {quiet:.1f} s; it sent every {mean:.1f} s"
 
 
@@ -108,7 +114,9 @@ def _other_layout(mote: MoteCounts, mono_ns: int) -> bool:
 
 
 def _battery_low(mote: MoteCounts, mono_ns: int) -> bool | None:
-    return None if mote.battery_mv is None else _between(mote.battery_mv, CHARGED_MV, LOW_MV)
+    """One low reading alone is noise, or the moment of sending."""
+    found = None if mote.battery_mv is None else _between(mote.battery_mv, CHARGED_MV, LOW_MV)
+    return None if found and mote.low_reports < LOW_REPORTS else found
 
 
 def _losing(mote: MoteCounts, mono_ns: int) -> bool | None:
@@ -249,7 +257,10 @@ def _epoch_due(network: NetworkFacts) -> int | None:
 
 
 def _forged_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
-    return f"somebody without the network's key forges messages: {network.forged.told()}"
+    alone = (
+        "; one alone may be a frame that was damaged on the air" if network.forged.times.total == 1 else ""
+    )
+    return f"somebody without the network's key forges messages: {network.forged.told()}{alone}"
 
 
 def _replayed_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
@@ -459,7 +470,7 @@ class Alarms:
         )
         if before and not self._deaf:
             for mote in self._motes.values():
-                mote.expected_ns = mono_ns
+                mote.expected_ns, mote.losses.deaf = mono_ns, True
             self._network.listening_ns = mono_ns
             self._expect(mono_ns)
 

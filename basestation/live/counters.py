@@ -108,6 +108,7 @@ class MoteCounts:
     expected_ns: int = 0  # since then it could have been heard again
     health: Health | None = None
     wrong_layout: bool = False
+    low_reports: int = 0  # of a low battery, since one of a full one
     rssi: int | None = None  # in dBm, of the newest frame that holds a message of its
     relayed: bool | None = None  # that frame came from a relay; None: perhaps
     rate: Rate = field(default_factory=Rate)

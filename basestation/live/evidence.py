@@ -62,11 +62,16 @@ class Losses:
     """The share of a mote's messages that was lost in the last whole window."""
 
     share: float | None = None
+    deaf: bool = (
+        False  # nobody listened since the last one: what was lost meanwhile is no fault of the mote's
+    )
     _received: int = 0  # at the window's beginning
     _lost: int = 0
 
     def update(self, received: int, lost: int) -> None:
         """Take the totals so far. A message counts as lost until it comes."""
+        if self.deaf:
+            self.deaf, self._received, self._lost = False, received, lost
         sent = received - self._received + lost - self._lost
         if sent >= WINDOW:
             self.share = max(0, lost - self._lost) / sent

@@ -7,9 +7,12 @@ network's round above its 32 bits; what it remembers of each mote is bounded.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable
 from enum import Enum
+from hashlib import blake2b
 from typing import NamedTuple
 
+from basestation.causality.boots import BOOTS
 from basestation.live.clock import cycles_in
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import layout_of
@@ -21,6 +24,8 @@ REMEMBERED = 128  # payloads of each mote: fewer than a round of its sequence, i
 # Beacons that wait for their proofs, each known by gateway, sender, number and MIC. To push one out, a stranger would
 # have to send as many between it and its proof: no line carries that.
 PENDING = 1024
+STRAY_BYTES = 8  # of a digest
+LONG_AGO = -(1 << 62)
 PENDING_NS = 10_000_000_000  # a proof follows its beacon at once; later it is another one's
 PROOF_NS = 2_000_000_000  # so long after its beacon a proof comes at most: the sender tries for a second
 COPY_NS = 10_000_000_000  # a copy on another way comes within this time; later it is played again
@@ -77,11 +82,23 @@ class Guard:
         self._motes = deployment.network.motes
         self.verdicts: Counter[Verdict] = Counter()
         self._seen: Seen = {}  # data, by mote
+        self._strays: Seen = {}  # what was let in though its MIC holds no time, by boot and digest
+        self._boots: dict[int, int] = {}  # of each mote, as what has a time told it
+        self.on_stray: Callable[[tuple[int, bytes]], None] = lambda stray: None  # called with each new one
         self._reports: Seen = {}  # health
         self._health: dict[int, Health] = {}
         self._beacons: OrderedDict[tuple[int, int, int, bytes], tuple[Beacon, int]] = OrderedDict()
         # Times that are over: when they ended, their epoch, and their cycles then.
         self._before: deque[tuple[int, int, int]] = deque(maxlen=TIMES_BEFORE)
+
+    def remember(self, strays: Iterable[tuple[int, bytes]]) -> None:
+        """What was let in before we began: it is played again if it comes now."""
+        for mote, name in strays:
+            _first_seen(self._strays, mote, name, LONG_AGO, True)
+
+    def strays(self) -> list[tuple[int, bytes]]:
+        """What to remember beyond our end."""
+        return [(mote, name) for mote, seen in self._strays.items() for name in seen]
 
     def started_afresh(self, mono_ns: int, before: tuple[int, int] | None) -> None:
         """The network's time has started afresh; `before`: the epoch and the cycles that it had got to, if known."""
@@ -128,7 +145,8 @@ class Guard:
         seal, sent = self._seal, None
         if not data.in_sync:
             right = seal.data(payload, data.source, False, 0, 0) == data.mic
-        elif cycles is None or epoch is None:
+            return Judgement(self._judge_stray(payload, data, mono_ns) if right else Verdict.FORGED)
+        if cycles is None or epoch is None:
             return Judgement(Verdict.UNCHECKED)
         else:
             sent = self._sent(payload, data, epoch, cycles, tries)
@@ -150,7 +168,33 @@ class Guard:
             return Judgement(Verdict.FORGED if first is None else Verdict.REPLAYED)
         if first is not None and mono_ns - first > COPY_NS:
             return Judgement(Verdict.REPLAYED)
-        return Judgement(Verdict.GOOD if data.in_sync else Verdict.UNPROTECTED, sent)
+        self._note_boot(data.source, data.boot)
+        return Judgement(Verdict.GOOD, sent)
+
+    def _judge_stray(self, payload: bytes, data: Data, mono_ns: int) -> Verdict:
+        """One whose MIC holds no time is let in once, and known again for as long as it is remembered."""
+        if data.source >= self._motes:
+            return Verdict.UNPROTECTED
+        covered = self._seal.covered_data(payload, data.source, False, 0, 0)[BLOCK:] + data.mic
+        name = bytes([data.boot]) + blake2b(covered, digest_size=STRAY_BYTES).digest()
+        first = _first_seen(self._strays, data.source, name, mono_ns, True)
+        if first is None:
+            self.on_stray((data.source, name))
+        elif mono_ns - first > COPY_NS:
+            return Verdict.REPLAYED
+        return Verdict.UNPROTECTED
+
+    def _note_boot(self, mote: int, boot: int) -> None:
+        """A mote has surely got to this boot. What it sent out of sync eight boots ago it may say again now."""
+        before = self._boots.get(mote)
+        if before == boot:
+            return
+        self._boots[mote] = boot
+        if before is not None and mote in self._strays:
+            begun = (boot - before) % BOOTS
+            seen = self._strays[mote]
+            for name in [name for name in seen if 0 < (name[0] - before) % BOOTS <= begun]:
+                del seen[name]
 
     def _sent(self, payload: bytes, data: Data, epoch: int, cycles: int, tries: int) -> int | None:
         """The time that the MIC of a message in sync covers; None if it is wrong."""
@@ -195,6 +239,10 @@ class Guard:
             copy = first is not None and mono_ns - first <= COPY_NS
             return Verdict.LATE if copy or _is_recent(health, epoch, cycles) else Verdict.REPLAYED
         self._health[health.source] = health
+        if last is None and not _is_told(health, epoch, cycles):
+            return Verdict.UNPROTECTED
+        if health.source < self._motes:
+            self._note_boot(health.source, health.boots % BOOTS)
         return Verdict.GOOD
 
     def _round_of(self, payload: bytes, health: Health, expected: int | None) -> int | None:
@@ -213,7 +261,7 @@ class Guard:
         `sure`: the time is no guess. Then one far ahead is older than 18 hours, half a round of 32 bits; else our clock
         may have stood still, and what it counts decides.
         """
-        if health.in_sync and cycles is not None and health.epoch == epoch:
+        if cycles is not None and _is_told(health, epoch, cycles):
             ahead = _ahead(health.time, cycles, 32)
             if ahead < -FRESH or (sure and ahead > FRESH):
                 return False
@@ -301,9 +349,14 @@ def _first_seen(all_seen: Seen, node: int, said: bytes, mono_ns: int, keep: bool
     return first
 
 
+def _is_told(health: Health, epoch: int | None, cycles: int | None) -> bool:
+    """Whether its time can be compared with ours."""
+    return health.in_sync and cycles is not None and health.epoch == epoch
+
+
 def _is_recent(health: Health, epoch: int | None, cycles: int | None) -> bool:
     """Whether its time is that of a moment ago."""
-    known = health.in_sync and cycles is not None and health.epoch == epoch
+    known = _is_told(health, epoch, cycles)
     return known and 0 <= _ahead(cycles or 0, health.time, 32) <= COPY_NS * CRYSTAL_HZ // 1_000_000_000
 
 

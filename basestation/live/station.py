@@ -14,7 +14,7 @@ from basestation.arrivals import Arrival, Gap, Line, LineCount
 from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery
-from basestation.live.alarms import Alarms
+from basestation.live.alarms import CHARGED_MV, LOW_MV, Alarms
 from basestation.live.commands import name_of
 from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
 from basestation.live.guard import WORDS, Verdict
@@ -53,6 +53,7 @@ MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go earl
 MOST_NAMED = 1_000  # under a rule that waits for messages by name: each of them may name all the others
 MOST_PLACED = 100  # tentative rows: to say where a message stands among more takes too long
 MS = 1_000_000
+LONG_WAY_NS = 60_000_000_000  # no relay keeps a report for so long
 NO_NAME = Name(0, 0, 0)
 
 
@@ -107,7 +108,8 @@ class Station:
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
-        self._boots: dict[int, int] = {}  # of each node, as its health told it
+        self._boots: dict[int, int] = {}  # of each node, as its health told it,
+        self._booted_ns: dict[int, int] = {}  # and when it last did
 
     # ---- What the runner calls ----
 
@@ -233,6 +235,8 @@ class Station:
         if isinstance(message, Health):
             if self._is_copy(message):
                 return [*found, replace(arrived, copy=True), *read.happenings]
+            if read.verdict is Verdict.UNPROTECTED:  # the first that is heard of, and it may be an old one
+                return [*found, arrived, *read.happenings]
             return [*found, arrived, *read.happenings, *self._take_health(message)]
         found.append(arrived)
         found += read.happenings
@@ -276,7 +280,9 @@ class Station:
             return found
         counts, now = self._mote(health.source), self.timeline.now
         counts.health, counts.wrong_layout = health, health.layout != self.layout.hash
-        if health.battery_mv:
+        if health.battery_mv is not None:
+            counts.low_reports += health.battery_mv <= LOW_MV
+            counts.low_reports *= health.battery_mv < CHARGED_MV
             counts.drain.add(health.battery_mv, now[0])
         if self._needs_time:
             counts.sync.update(health.in_sync, now[0])
@@ -294,8 +300,10 @@ class Station:
         else:
             times = (boots - before) % 65536
         again = 0 < times < 32768  # else the same, or an older one on a long way
-        if before is None or again:
-            self._boots[node] = boots
+        if times >= 32768 and self.timeline.mono_ns - self._booted_ns[node] > LONG_WAY_NS:
+            again, times = True, 1  # it has lost count, or is another mote in its place
+        if before is None or again or times == 0:
+            self._boots[node], self._booted_ns[node] = boots, self.timeline.mono_ns
         if again and counts is not None:
             unseen = times - (counts.reboots - counts.reboots_reported)
             counts.restarts.add(self.timeline.now[0], max(0, unseen))

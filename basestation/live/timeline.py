@@ -6,7 +6,7 @@ Everything follows from the lines and the host's times that came with them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from basestation.arrivals import Arrival, Gap
@@ -86,6 +86,11 @@ class Timeline:
         self._reader = PacketReader(self._layout)
         self.guard = Guard(deployment) if deployment.key is not None else None
         self._rounds: int | None = None  # of the network above those of our cycles; None: not known
+
+    def remember(self, strays: Iterable[tuple[int, bytes]]) -> None:
+        """Messages without a time that were let in before a run began; without a key nobody asks."""
+        if self.guard is not None:
+            self.guard.remember(strays)
 
     def gateway(self, gateway: int) -> GatewayCounts:
         counts = self.gateways.get(gateway)
@@ -225,7 +230,7 @@ class Timeline:
             found = found + self._take_time(arrival, counts, message)
         elif proves is not None:
             found = found + self._take_time(arrival._replace(mono_ns=came_ns), counts, proves)
-        return TimedFrame(frame, message, happenings=found, proves=proves)
+        return TimedFrame(frame, message, happenings=found, verdict=verdict, proves=proves)
 
     def _within(self, cycles: int, sent: int) -> int:
         """A guess of when a message was heard, moved as little as needed for the observer to read its stamp's clock as

@@ -84,7 +84,11 @@ def _old_stamp(table: pa.Table, part: str) -> pa.ChunkedArray:
 
 
 def wrong_column(found: pa.Schema, wanted: str, of: pa.Schema) -> str | None:
-    """Why a wanted column can't be read from a file with the columns `found`: it is missing, or holds other values."""
+    """Why a wanted column can't be read from a file with the columns `found`: it is missing, or holds other values, or
+    nobody knows which one is meant."""
+    twice = [name for name in dict.fromkeys(found.names) if found.names.count(name) > 1]
+    if twice:
+        return f"the column {twice[0]} is there twice"
     field = of.field(wanted.partition(".")[0])
     if field.name in found.names:
         other = found.field(field.name).type

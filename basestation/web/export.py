@@ -10,13 +10,16 @@ from collections import deque
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from basestation.journal.reader import Journal, Report
+from basestation.journal.reader import Journal, JournalNote, Report
+from basestation.journal.strays import known_before
+from basestation.live.guard import Verdict
 from basestation.live.happenings import Delivered, Happening, Name, Violation
 from basestation.live.runner import Player
 from basestation.live.station import Station
 from basestation.web.feed import Feed, hello_of, picture_of
 from basestation.web.rows import RowStore, encode
 from packet_formats.deployment import Deployment
+from packet_formats.phrases import many
 
 PAGE = Path(__file__).parent / "page"
 MOST_ROWS = 50_000  # in a file: 20 MB
@@ -84,12 +87,16 @@ def write_html(
     station = Station(
         deployment, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
     )
+    station.timeline.remember(known_before(journal.folder))
     for gateway, name in enumerate(header.sources):
         station.add_gateway(gateway, name)
     feed = Feed(station)
     recorder = _Recorder(feed)
     player = Player(station, journal.steps(report, deployment), [recorder])
     asyncio.run(player.run())
+    refused = station.timeline.guard.verdicts if station.timeline.guard is not None else {}
+    if wrong := refused.get(Verdict.FORGED, 0) + refused.get(Verdict.REPLAYED, 0):
+        report(JournalNote(journal.folder, f"{many(wrong, 'message')} forged, or played again, and left out"))
     texts = deque(recorder.rows.all(), MOST_ROWS)
     cut = recorder.rows.dropped or len(texts) == MOST_ROWS
     kept = {int(found[1]) for text in texts if (found := re.match(r'\{"key":(\d+),', text))}

@@ -384,8 +384,11 @@ class PageServer:
         if self._folder_at is None:
             raise WebError(404, f"{name} is too long ago, and no log was made by this policy")
         words = ["why", str(self._folder_at(came_ms)), f"{name}@{name.boot}", "--json"]
+        key = self._stage.station.deployment.key
+        words += ["--key-from-input"] if key else []
+        given = key.secret if key else b""
         async with self._one_by_one():
-            process = await asyncio.to_thread(self._apart.run, ["-m", "basestation", *words], b"")
+            process = await asyncio.to_thread(self._apart.run, ["-m", "basestation", *words], given)
         if process.returncode != 0:
             raise WebError(404, f"{name} cannot be explained: {trial.last_line(process.stderr)}")
         found: Row = json.loads(process.stdout)

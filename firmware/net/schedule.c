@@ -30,8 +30,8 @@ enum {
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
-#define JOIN_FIRST (2 * PERIOD)
-#define JOIN_LISTEN (PERIOD + PERIOD / 4)
+#define JOIN_FIRST (2 * TIMESYNC_PERIOD)
+#define JOIN_LISTEN (TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4)
 #define JOIN_PAUSE (120 * SECOND)
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
@@ -68,6 +68,11 @@ static uint32_t opening_at(uint32_t local)
 uint8_t schedule_round(void)
 {
     return round;
+}
+
+uint8_t schedule_window(void)
+{
+    return number;
 }
 
 uint8_t schedule_our_round(void)
@@ -200,8 +205,7 @@ static void begin(uint8_t next, uint32_t now)
     }
     uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
     begun = ends + ahead;
-    round = next == OUTSIDE ? SCHEDULE_NO_ROUND : round;
-    if (next == 0) {
+    if (next == 0 || next == OUTSIDE) {
         find_opening(now);
         begun = opened;
         round = SCHEDULE_NO_ROUND;

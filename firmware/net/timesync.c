@@ -10,6 +10,7 @@
 #include "kept.h"
 #include "netclock.h"
 #include "random.h"
+#include "role.h"
 #include "schedule.h"
 #include "syncline.h"
 
@@ -27,7 +28,12 @@ enum {
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
 #define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
-#define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
+#ifdef CAUSEWAY_MIC_BYTES
+#define SEALED 1
+#else
+#define SEALED 0
+#endif
+#define ROUNDS_MOST 16 /* then, after 24 days, a root opens a new epoch */
 #if CAUSEWAY_SCHEDULED
 /* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
 #define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
@@ -85,9 +91,21 @@ static bool newer16(uint16_t a, uint16_t b)
     return (int16_t)(uint16_t)(a - b) > 0;
 }
 
-static bool is_root(void)
+/* A root's states count only in images that may be the root's: of the others the linker leaves out all that a
+ * root does, a thousand bytes. */
+static inline __attribute__((always_inline)) bool is_root(void)
 {
-    return identity_id() == CAUSEWAY_ROOT;
+    return role_accepts(CAUSEWAY_ROOT) && identity_id() == CAUSEWAY_ROOT;
+}
+
+static inline __attribute__((always_inline)) bool leads(void)
+{
+    return role_accepts(CAUSEWAY_ROOT) && state == ROOT;
+}
+
+static inline __attribute__((always_inline)) bool listens(void)
+{
+    return role_accepts(CAUSEWAY_ROOT) && state == LISTENING;
 }
 
 static bool is_successor(void)
@@ -97,7 +115,7 @@ static bool is_successor(void)
 
 static bool drives(void)
 {
-    return state == ROOT || is_successor();
+    return leads() || is_successor();
 }
 
 /* `flags`: of a beacon that says so. */
@@ -192,7 +210,7 @@ uint32_t timesync_stamp(uint32_t local)
 static uint16_t estimate_error(uint32_t now)
 {
     if (state != FOLLOWING) {
-        return state == ROOT ? 0 : UINT16_MAX;
+        return leads() ? 0 : UINT16_MAX;
     }
     return syncline_error(now);
 }
@@ -206,13 +224,13 @@ uint16_t timesync_error(uint32_t now)
 
 bool timesync_in_sync(uint32_t now)
 {
-    return state == ROOT || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
+    return leads() || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
 }
 
 uint8_t timesync_hops(void)
 {
     if (state != FOLLOWING) {
-        return state == ROOT ? 0 : TIMESYNC_NO_HOPS;
+        return leads() ? 0 : TIMESYNC_NO_HOPS;
     }
     return syncline_hops();
 }
@@ -224,12 +242,12 @@ uint8_t timesync_epoch(void)
 
 bool timesync_known(void)
 {
-    return state == ROOT || state == FOLLOWING;
+    return leads() || state == FOLLOWING;
 }
 
 bool timesync_is_root(void)
 {
-    return state == ROOT;
+    return leads();
 }
 
 uint16_t timesync_driver(void)
@@ -528,10 +546,12 @@ static bool better(const cw_beacon_t *beacon)
 static void listen(const cw_beacon_t *beacon, uint32_t heard)
 {
 #if CAUSEWAY_MIC_BYTES
-    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. */
+    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. An
+     * erased EEPROM says FF. */
     int32_t ahead = (int32_t)(beacon->time - netclock_estimate(heard));
     int8_t how_late = later(beacon);
-    if (how_late < 0 || (how_late == 0 && ahead < -APART)) {
+    bool knew = answered || timesync_epoch() != UINT8_MAX;
+    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART))) {
         return;
     }
     if (how_late > 0 || ahead > APART) {
@@ -602,25 +622,19 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
 /* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
-#if !CAUSEWAY_MIC_BYTES
-    if (beacon->root != CAUSEWAY_ROOT) {
-        outbid(beacon, now);
-        return;
-    }
-#endif
     int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
-#if CAUSEWAY_MIC_BYTES
     if (beacon->root != CAUSEWAY_ROOT) {
-        if (ahead > APART) { /* we have taken up what somebody played again, and the network has not */
+        if (SEALED && ahead > APART) { /* we have taken up what somebody played again, they have not */
             adopt(beacon, heard);
         } else {
             outbid(beacon, now);
         }
         return;
     }
-#endif
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
-    bool anothers = beacon->sender == identity_id() || newer16(beacon->sequence, kept_get(&sequence));
+    /* with a key, one of ours may be played again; another root hears of us by our newer number */
+    bool anothers = (!SEALED && beacon->sender == identity_id()) ||
+                    newer16(beacon->sequence, kept_get(&sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
         meet_root(beacon, ahead, heard, now);
     } else if (ahead < -allowed) {
@@ -660,9 +674,9 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
         answer(&beacon, now);
     } else if (unsure == RADIO_UNTIMED) {
         count(&counters.foreign);
-    } else if (state == LISTENING) {
+    } else if (listens()) {
         listen(&beacon, heard);
-    } else if (state == ROOT) {
+    } else if (leads()) {
         hear_as_root(&beacon, heard, now);
     } else {
         follow(&beacon, heard, now);
@@ -686,7 +700,7 @@ bool timesync_due(uint32_t now)
             syncline_move_up(estimate_error(now), now); /* as good as our clock still is */
         }
 #if CAUSEWAY_MIC_BYTES
-        if (state == ROOT) {
+        if (leads()) {
             mind_round(now);
         }
 #endif
@@ -702,7 +716,7 @@ bool timesync_due(uint32_t now)
     if (intent == NOTHING || clock_before(now, beacon_at)) {
         return false;
     }
-    if (state == LISTENING && burst == 0) {
+    if (listens() && burst == 0) {
         be_root(now);
     } else if (intent == QUESTION && timesync_in_sync(now)) {
         intent = NOTHING;
@@ -736,7 +750,7 @@ static uint32_t next_beacon(uint32_t now)
 static void plan_next(uint32_t now)
 {
     intent = NOTHING;
-    if (state == LISTENING) {
+    if (listens()) {
         burst--;
         plan(QUESTION, now + LISTEN_PAUSE);
     } else if (drives()) {
@@ -754,13 +768,13 @@ void timesync_fill(uint8_t *payload, uint32_t now)
         kept_set(&sequence, (uint16_t)(kept_get(&sequence) + 1));
     }
     uint16_t error = estimate_error(now);
-    bool in_sync = state == ROOT || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
+    bool in_sync = leads() || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
     cw_beacon_t beacon = {
         .sender = identity_id(),
         .root = timesync_driver(),
         .epoch = timesync_epoch(),
         .sequence = kept_get(&sequence),
-        .hops = state == ROOT ? 0 : hops,
+        .hops = leads() ? 0 : hops,
 #if CAUSEWAY_MIC_BYTES
         /* If the time comes round before it is written, this beacon is a round old, and nobody minds it. */
         .flags = (uint8_t)((in_sync ? CW_BEACON_IN_SYNC : 0) | netclock_round(netclock_estimate(now))
@@ -784,7 +798,7 @@ void timesync_fill(uint8_t *payload, uint32_t now)
  * not be heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
-    if ((is_root() || is_successor()) && intent != (state == LISTENING ? QUESTION : BEACON)) {
+    if ((is_root() || is_successor()) && intent != (listens() ? QUESTION : BEACON)) {
         return false;
     }
     return intent == NOTHING ||
@@ -793,6 +807,6 @@ static bool plan_is_sound(uint32_t now)
 
 bool timesync_sound(uint32_t now)
 {
-    bool role = is_root() ? state == ROOT || state == LISTENING : state == FOLLOWING || state == LOST;
+    bool role = is_root() ? leads() || listens() : state == FOLLOWING || state == LOST;
     return role && plan_is_sound(now) && (state != FOLLOWING || syncline_sound(now)) && netclock_sound(now);
 }

@@ -39,7 +39,7 @@ from basestation.analysis.windows import ALL, NEVER, State, Tables, added, advan
 from basestation.journal.parquet_parts import PARTS, UNCHECKED, mics_of
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
-from basestation.traces.present import present
+from basestation.traces.present import present, wrong_column
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 from packet_formats.phrases import many
@@ -120,6 +120,9 @@ def _read(path: Path) -> tuple[pa.Table, str]:
             said = file.schema_arrow.metadata or {}
             if schema.wrong_format(said) or schema.META_RUN not in said:
                 raise JobError("no part of Causeway's")
+            for name in COLUMNS:
+                if fault := wrong_column(file.schema_arrow, name, schema.messages_schema()):
+                    raise JobError(f"no part of Causeway's: {fault}")
             table = present(file.read(columns=list(COLUMNS)), COLUMNS, schema.messages_schema())
             text = said.get(schema.META_DEPLOYMENT, b"").decode(errors="replace")
             check_motes(column(table, "source"), deployments.parse(text), "can't be taken")

@@ -8,6 +8,7 @@ from basestation.journal.convert import trace_of
 from basestation.journal.parquet_parts import PartRoller, make_parts, mics_of, part_paths
 from basestation.journal.recovery import repair
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
+from packet_formats.keys import Key
 from tests.journal.logs import refuse, refuse_damage, simulated, write
 from tests.live.test_guard import KEY, attacked, deployment, honest_line
 
@@ -104,7 +105,9 @@ def test_the_mics_in_parts_are_checked_or_said_not_to_be(tmp_path):
     first, taken = part_paths(tmp_path)[0], len(together(tmp_path))
     assert [note.text for note in said] == [f"{taken} messages unchecked: nobody gave the network's key"]
     assert mics_of(first) == "unchecked"
-    assert len(make_parts(tmp_path, refuse, key=KEY)) == len(part_paths(tmp_path)) > 2
+    said.clear()
+    assert len(make_parts(tmp_path, said.append, key=KEY)) == len(part_paths(tmp_path)) > 2
+    assert [note.text.partition(" messages refused by their MIC, ")[2] for note in said] == ["60 taken"]
     assert len(together(tmp_path)) == 60 < taken
     assert mics_of(first) == "checked"
     assert make_parts(tmp_path, refuse, key=KEY) == []
@@ -118,3 +121,6 @@ def test_a_roller_checks_by_its_key(tmp_path):
     roller.finish_apart()
     assert roller.finish(refuse) == []
     assert len(together(tmp_path)) == 60
+    said = []
+    make_parts(tmp_path, said.append, key=Key(bytes([7] * 16)), again=True)
+    assert [note.text.partition(", ")[2] for note in said] == ["0 taken: is this the network's key?"]

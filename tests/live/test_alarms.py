@@ -19,7 +19,7 @@ from basestation.live.alarms import (
 )
 from basestation.live.counters import GatewayCounts, MoteCounts
 from basestation.live.evidence import FEW, LEAST_NS, PERIODS, SECOND, WINDOW, Drain, Losses, Pauses
-from basestation.live.happenings import Alarm, Happening
+from basestation.live.happenings import Alarm, Happening, Restarted
 from basestation.live.station import Station
 from packet_formats.deployment import CRYSTAL_HZ, MoteDetails
 from tests.live.world import TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, mono_at, play
@@ -154,6 +154,15 @@ def test_motes_that_were_never_heard_are_named_until_all_were():
     assert [(item.what, item.raised) for item in alarms_in(found, ())][-1] == ("missing", False)
 
 
+def test_a_mote_that_was_heard_once_is_missed_in_the_end():
+    station = Station(SETUP)
+    lines = messages((0, 1, 2, 3), range(1))
+    at = lines[-1].mono_ns
+    reported = [arrival(health(0, START, SETUP), at + 20 * second * SECOND) for second in range(1, 400)]
+    found = [one for one in alarms_in(play(station, [*lines, *reported])) if one.subject == 3]
+    assert [one.text for one in found] == ["mote 3 was heard once, and has been silent for 7200 s since"]
+
+
 # ---- What motes tell ----
 
 
@@ -219,8 +228,13 @@ def test_a_mote_s_days_are_in_its_row():
 def test_a_low_battery_is_told_once_though_its_reading_wavers():
     found = play(Station(SETUP), reports(2900, 2820, 2800, 2840, 2780, 2860, 0, 2900, 2840))
     assert seen(found, QUIET) == [("battery", 2, True), ("battery", 2, False)]
-    assert alarms_in(found, QUIET)[0].text == "mote 2's battery is low: 2800 mV"
-    assert alarms_in(found, QUIET)[0].wall_ns == WALL + 3 * 60 * SECOND
+    assert alarms_in(found, QUIET)[0].text == "mote 2's battery is low: 2780 mV"
+    assert alarms_in(found, QUIET)[0].wall_ns == WALL + 5 * 60 * SECOND
+
+
+def test_one_low_reading_alone_is_no_alarm():
+    found = play(Station(SETUP), reports(3000, 2600, 2980, 2700, 2900))
+    assert seen(found, QUIET) == []
 
 
 def test_a_mote_that_starts_again_and_again_is_told_and_one_boot_is_counted_once():
@@ -243,6 +257,28 @@ def test_boots_that_nobody_heard_count_too():
     reported = [replace(health(2, at, SETUP), boots=boots) for at, boots in enumerate((5, 9))]
     lines = [arrival(report, (at + 1) * SECOND) for at, report in enumerate(reported)]
     assert ("reboots", 2, True) in seen(play(Station(SETUP), lines))
+
+
+def test_a_mote_that_has_lost_count_is_told_to_have_started():
+    """Its memory was erased, or another mote is in its place: an older report would have come sooner."""
+    counts = ((0, 60), (30, 1), (120, 1), (180, 2))
+    lines = [arrival(replace(health(2, at, SETUP), boots=boots), (at + 1) * SECOND) for at, boots in counts]
+    found = play(Station(SETUP), lines)
+    assert [(one.boots, one.mono_ns // SECOND) for one in found if isinstance(one, Restarted)] == [
+        (1, 121),
+        (2, 181),
+    ]
+
+
+def test_what_was_sent_while_the_line_was_gone_is_no_loss_of_the_motes():
+    gone = range(20, 220)
+    lines = messages((0,), range(440), set(gone))
+    before = [line for line in lines if line.mono_ns < mono_at(START) + 100 * SECOND]
+    after = lines[len(before) :]
+    off = [gap(before[-1].mono_ns + SECOND, back=False), gap(after[0].mono_ns - SECOND, back=True)]
+    station = Station(SETUP)
+    assert ("losing", 0, True) not in seen(play(station, [*before, *off, *after]))
+    assert station.motes[0].lost == len(gone), "they are counted all the same"
 
 
 def test_losses_are_told_when_many_and_over_when_few():
@@ -318,7 +354,11 @@ def test_a_fault_of_the_disk_is_told_once():
 
 def troubled() -> list[Line]:
     """A run in which much goes wrong."""
-    lines = messages((0, 1), range(60)) + messages((0,), range(60, 200)) + reports(2900, 2700, 2950, layout=1)
+    lines = (
+        messages((0, 1), range(60))
+        + messages((0,), range(60, 200))
+        + reports(2900, 2700, 2700, 2950, layout=1)
+    )
     last = max(line.mono_ns for line in lines)
     lines += [gap(last + SECOND, back=False), gap(last + 90 * SECOND, back=True)]
     return [*lines, arrival(health(2, 0, SETUP), last + 200 * SECOND)]

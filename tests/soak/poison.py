@@ -42,15 +42,16 @@ from tests.spark.test_bad_input import ON_TRACES, write_run
 AIM = 20_000
 SECONDS = 60  # for one job; more is a hang
 PATIENCE = 3 * SECONDS  # for the process that runs it: Spark has to start
-MEMORY = 8 << 30  # bytes of address space for the process; Java has its own
+MEMORY = 8 << 30  # bytes of address space for the process, and for the Java that it starts
 WITH_SPARK = 8  # every so many pieces
 
 GOOD, BAD = "good", "bad"
 LINES = {"links": ["--json"], "clocks": ["--json"], **ON_TRACES}
+UNMARKED = "journals of format 1"  # they mark no end
 JOBS = {  # by kind of input
     "traces": ["ingest", *ON_TRACES],
     "journals": ["ingest"],
-    "journals of format 1": ["ingest"],
+    UNMARKED: ["ingest"],
     "tables": ["links", "clocks"],
     "parts": ["watch"],  # Spark's alone
 }
@@ -75,9 +76,7 @@ def good() -> Path:
     for seed, name in enumerate((GOOD, BAD)):
         write_run(place / "traces" / name, seed)
         write(place / "journals" / name, arrivals, deployment, name, site=name, segment_bytes=9_000)
-        write_version_1(
-            place / "journals of format 1" / name, arrivals, name, deployment=deployment.to_toml(), site=name
-        )
+        write_version_1(place / UNMARKED / name, arrivals, name, deployment=deployment.to_toml(), site=name)
         shutil.copytree(place / "journals" / name, place / "parts" / name)
         make_parts(place / "parts" / name, lambda fault: None)
     _call("ingest", [place / "journals", "--tables", place / "tables"])
@@ -214,7 +213,10 @@ def poisoned(draw: random.Random, place: Path, spark: bool) -> tuple[str, list[s
         return name, [f"{about}: {error!r}"]
     if victim.suffix == ".json" and answer[0] == 1 and not answer[1] and victim.name in answer[2]:
         return name, []  # without its list the tables tell nothing
-    return name, [f"{about}: {fault}" for fault in wrong(answer, right, by_chance, job == "watch")]
+    found = wrong(answer, right, by_chance, job == "watch")
+    if kind == UNMARKED and how == "cut":  # between two records nobody can know
+        found = (fault for fault in found if "nothing was said" not in fault)
+    return name, [f"{about}: {fault}" for fault in found]
 
 
 def wrong(

@@ -3,7 +3,8 @@
     python -m tests.soak.root_storm --pieces 10 --json
 
 A piece is one timeline: six MICAz motes, a message a second each, the root off one to four times at any moment, for
-half a second and more; the later pieces are the longer ones, up to an hour. Faults are pairs of stamps that contradict
+half a second and more; the later pieces are the longer ones, up to an hour. In the last six, three hours long, it is
+gone once, for one to two hours. Faults are pairs of stamps that contradict
 happened-before, pairs delivered in the wrong order at phi = 100, clocks in sync further apart than epsilon, and motes
 that say they are out of sync later than two beacon periods after the start.
 """
@@ -29,18 +30,29 @@ from tools.stabilize import SETTINGS, Bench, bench
 AIM = 100
 NS = 1e9
 SETTLED = 24.0  # seconds: two beacon periods after the last mote was switched on
-SHORT, LONG = 120.0, 3600.0  # seconds of the first timelines, and of the last
+SHORT, LONG = (
+    120.0,
+    3600.0,
+)  # seconds of the first timelines, and of the last ones in which it is gone several times
+HOURS, LONGEST = 6, 10_800.0  # how many timelines there are behind those, and their seconds
 
 
 def seconds_of(number: int) -> float:
     """The longer ones come later: half of them take less than 11 minutes."""
-    share = min(number, AIM - 1) / (AIM - 1)
-    return SHORT * math.exp(share * math.log(LONG / SHORT))
+    if number >= AIM - HOURS:
+        return LONGEST
+    return SHORT * math.exp(number / (AIM - 1) * math.log(LONG / SHORT))
 
 
 def timeline(number: int, root: int, seconds: float) -> tuple[str, ...]:
     """When the root goes off and on, once the motes had a few beacons."""
     chance = random.Random(f"root storm {number}")
+    if seconds >= LONGEST:
+        off = chance.uniform(12.0, seconds / 4)
+        return (
+            f"at {off:.3f} off {root}",
+            f"at {off + chance.uniform(seconds / 3, 2 * seconds / 3):.3f} on {root}",
+        )
     times = sorted(chance.uniform(12.0, seconds - 10) for _ in range(2 * chance.randint(1, 4)))
     lines = []
     for off, on in zip(times[::2], times[1::2], strict=True):
@@ -48,6 +60,10 @@ def timeline(number: int, root: int, seconds: float) -> tuple[str, ...]:
         back = min(on, off + chance.uniform(0.5, 9.0)) if short else on
         lines += [f"at {off:.3f} off {root}", f"at {max(back, off + 0.5):.3f} on {root}"]
     return tuple(lines)
+
+
+def row_of(seconds: float) -> str:
+    return "minutes" if seconds < 600 else "up to an hour" if seconds < LONGEST else "three hours"
 
 
 @cache
@@ -83,7 +99,7 @@ def storm(number: int, seconds: float | None = None) -> Piece:
         "unsynced": unsynced,
     }
     told = [f"timeline {number}: {count} {what}" for what, count in faults.items() if count]
-    return Piece("minutes" if length < 600 else "an hour", counts, told)
+    return Piece(row_of(length), counts, told)
 
 
 def _unsynced(events: list[Event], made: Bench) -> int:

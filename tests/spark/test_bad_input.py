@@ -117,7 +117,13 @@ def change(path: Path, name: str, row: int, value: object) -> None:
     pq.write_table(changed.replace_schema_metadata(said), path)
 
 
+def a_column_twice(path: Path) -> None:
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(table.append_column("source", table["source"]), path)
+
+
 FILES = {
+    a_column_twice: "the column source is there twice|vector_most, source",
     cut_off: "cut off",
     nothing_in_it: "cut off",
     foreign: "foreign schema|no table of Causeway's|has not written this file",
