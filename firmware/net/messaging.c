@@ -64,7 +64,7 @@ static uint32_t obeyed[COMMANDS_KEPT]; /* the last commands: when each was made,
 /* The last messages that we left to others, as they had not enough hops to get to the gateway from here; or,
  * with a schedule, as we had no room. */
 #if CAUSEWAY_SCHEDULED
-#define LEFT_ROOM 12
+#define LEFT_ROOM (CAUSEWAY_MOTES < 64 ? CAUSEWAY_MOTES : 64)
 #else
 #define LEFT_ROOM 4
 #endif
@@ -383,7 +383,7 @@ static void repeat(const outbox_frame_t *frame)
     place->round = round;
     place->tries++;
     place->not_before = clock_now();
-    if (round == CAUSEWAY_ROUNDS - 1) {
+    if (round == CAUSEWAY_ROUNDS - 2) { /* who helps needs a round, too */
         ask_wider(place->message.data + CAUSEWAY_FLAGS_AT);
     }
     outbox_put(place);

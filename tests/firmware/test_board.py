@@ -25,6 +25,7 @@ from packet_formats.air import fcs
 from packet_formats.boards import CHANNEL_KHZ
 from packet_formats.deployment import CRYSTAL_HZ, load
 from packet_formats.records import StartCause
+from tests.firmware.scheduled import scheduled_header
 
 CYCLE_NS = 1e9 / CRYSTAL_HZ
 CHARACTER_NS = 10 * 1e9 / 57600
@@ -176,9 +177,8 @@ def sleeper(
 
     @cache
     def build(board: str) -> Path:
-        folder = layout(root, board, 1, tmp_path_factory.mktemp(board))
-        with (folder / "causeway_layout.h").open("a") as header:
-            header.write("#undef CAUSEWAY_SCHEDULED\n#define CAUSEWAY_SCHEDULED 1\n")
+        folder = tmp_path_factory.mktemp(board)
+        (folder / "causeway_layout.h").write_text(scheduled_header(board))
         chip = {"micaz": "cc2420", "mica2": "cc1000"}[board]
         include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
         firmware = [
