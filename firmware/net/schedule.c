@@ -163,7 +163,7 @@ static bool has_something(void)
 
 static bool is_over(uint32_t now)
 {
-    uint16_t damaged = (uint16_t)(radio_counters()->crc + radio_counters()->garbage);
+    uint16_t damaged = radio_counters()->crc;
     if (radio_busy() || damaged != errors_seen) {
         errors_seen = damaged;
         last_frame = now;
