@@ -597,7 +597,7 @@ static void hush(uint16_t source, uint16_t number, uint8_t distance)
 {
     for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
         outbox_frame_t *frame = outbox_frame(i);
-        bool at_radio = i >= OUTBOX_ROOM;
+        bool at_radio = i == OUTBOX_ROOM || i == OUTBOX_LAST;
         if (!frame || frame->message.type != CAUSEWAY_AM_DATA || (frame->kind == OUTBOX_OWN && !at_radio) ||
             cw_data_source(frame->message.data) != source || cw_data_number(frame->message.data) != number ||
             !is_done(frame, distance)) {

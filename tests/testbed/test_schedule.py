@@ -11,10 +11,10 @@ from basestation.cli.testbed import command
 from tests.testbed.test_run import _tools  # noqa: F401
 
 
-def run(root: Path, *args: object) -> dict[str, Any]:
+def run(root: Path, *args: object, board: str = "micaz") -> dict[str, Any]:
     words = ["--json", "--rate", "0.1", "--energy-from", "60", *map(str, args)]
     result = CliRunner().invoke(
-        command, [str(root / "examples/micaz_months.toml"), *words], catch_exceptions=False
+        command, [str(root / f"examples/{board}_months.toml"), *words], catch_exceptions=False
     )
     assert result.exit_code == 0, result.stderr
     found: dict[str, Any] = json.loads(result.stdout)["networks"][0]
@@ -30,6 +30,26 @@ def test_motes_sleep_and_messages_arrive_in_order(root: Path) -> None:
     assert fates["stamped"] > 6 * 70 / 10
     assert fates["arrived"] >= fates["stamped"] - 3  # the run may end in a window
     assert all(0 < mote["duty"] < 0.03 for mote in found["energy"]["motes"])
+
+
+def test_mica2_send_in_pairs(root: Path) -> None:
+    """Fewer frames than messages and their copies: two go out in one."""
+    found = run(root, "--motes", 4, "--seconds", 100, "--seed", 3, board="mica2")
+    fates = found["fates"]
+    assert fates["stamped"] > 4 * 60 / 10
+    assert fates["arrived"] >= fates["stamped"] - 2  # the run may end in a window
+    assert found["transmissions"] < fates["stamped"] + fates["relayed"]
+    assert all(0 < mote["duty"] < 0.06 for mote in found["energy"]["motes"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_ten_mica2_live_for_five_months(root: Path, seed: int) -> None:
+    found = run(root, "--seconds", 3600, "--seed", seed, board="mica2")
+    fates, days = found["fates"], [mote["days"] for mote in found["energy"]["motes"]]
+    assert fates["arrived"] >= 0.99 * fates["stamped"]
+    assert len(days) / sum(1 / each for each in days) > 200
+    assert min(days) > 150
 
 
 @pytest.mark.slow
