@@ -522,6 +522,19 @@ static void send_byte(uint16_t count)
     cc1000_outgoing = byte_to_send((uint8_t)(step + 1));
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/** A byte's time of waking, the last part of which is as SETTLING. */
+static void wake_byte(void)
+{
+    if (mode == TUNING && --rx.count == 0) {
+        listen();
+        events_post(EVENT_RADIO); /* radio_wake() is waited for */
+    }
+}
+
+#endif
+
 void cc1000_on_byte(uint8_t byte, uint16_t count)
 {
     watch.alive = true;
@@ -532,6 +545,10 @@ void cc1000_on_byte(uint8_t byte, uint16_t count)
 #if CAUSEWAY_SCHEDULED
     if (is_near()) {
         events_post(EVENT_RADIO);
+    }
+    if (mode >= ASLEEP) {
+        wake_byte();
+        return;
     }
 #endif
     switch (mode) {
@@ -552,18 +569,6 @@ void cc1000_on_byte(uint8_t byte, uint16_t count)
     case SENDING:
         send_byte(count);
         break;
-#if CAUSEWAY_SCHEDULED
-    case ASLEEP:
-    case CRYSTAL:
-    case BIAS:
-        break;
-    case TUNING:
-        if (--rx.count == 0) {
-            listen();
-            events_post(EVENT_RADIO); /* radio_wake() is waited for */
-        }
-        break;
-#endif
     default:
         frame_byte();
         break;
