@@ -23,6 +23,7 @@ _CC1000_BYTE_MS = 8 / 19.2
 class Slots:
     """What a network that listens by a schedule (packet_formats/schedule.py) must know of a radio, in cycles."""
 
+    wake: int  # from power-down to a receiver that is on, at most
     turn: int  # from listening to sending, at most
     detect: int  # from a carrier's start until others see it, at most
     clocks: int  # how far two clocks of motes in sync may be apart, at most
@@ -87,6 +88,7 @@ CC2420 = Radio(
     delay_margin=1 / 3,
     signal_margin_db=4.0,
     slots=Slots(
+        wake=72,  # 2.2 ms: regulator 0.6, oscillator 0.9, registers 0.2, tuning 0.32
         turn=7,
         detect=4,
         clocks=8,
@@ -119,6 +121,7 @@ CC1000 = Radio(
     delay_margin=1 / 2,
     signal_margin_db=10.0,
     slots=Slots(
+        wake=112,  # 3.4 ms: crystal 2.0, bias 0.2, two bytes to settle 0.83
         turn=16,
         detect=16,
         clocks=24,

@@ -187,6 +187,7 @@ def _schedule(deployment: Deployment) -> list[Define]:
         ("BURST_GAP", schedule.burst_gap, "from a frame's end to the sender's next carrier"),
         ("GUARD", schedule.guard, "on before a phase, at least"),
         ("GUARD_MARGIN", schedule.guard_margin, "and this more than the clock's error"),
+        ("RADIO_WAKE", schedule.wake, "from power-down to a receiver that is on"),
     ]
 
 

@@ -51,6 +51,7 @@ class Schedule:
     burst_gap: int  # from a frame's end to the next carrier of the same sender
     guard: int  # the receiver is on this long before a phase, at least
     guard_margin: int  # to add to the clock's own error, where that is more
+    wake: int  # from a radio in power-down to a receiver that is on
 
     @property
     def period(self) -> int:
@@ -154,6 +155,7 @@ def _schedule(board: Board, motes: int, hops: int, tinyos: int, period_log2: int
         burst_gap=slots.burst_gap,
         guard=slots.guard,
         guard_margin=slots.guard_margin,
+        wake=slots.wake,
     )
 
 

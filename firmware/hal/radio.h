@@ -74,11 +74,7 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
 
 /** Cycles from the first radio_wake() to a receiver that is on, at most, if it is called again on each
  * EVENT_RADIO. A start that fails and one that must calibrate (MICA2: hourly) take longer. */
-#if CAUSEWAY_RADIO_CC2420
-#define RADIO_WAKE_TIME 72 /* 2.2 ms: regulator 0.6, oscillator 0.9, registers 0.2, tuning 0.32 */
-#else
-#define RADIO_WAKE_TIME 112 /* 3.4 ms: crystal 2.0, bias 0.2, two bytes to settle 0.83 */
-#endif
+#define RADIO_WAKE_TIME CAUSEWAY_RADIO_WAKE
 
 /** Power the receiver down, with the least current that the chip knows; a send in progress ends as
  * RADIO_FAILED, and frames that were not handed over yet are lost: call radio_service() before. What the chip
@@ -91,16 +87,10 @@ void radio_sleep(void);
 bool radio_wake(void);
 
 /** As radio_send(), but look at the channel once, at the local time `when` (at once if that has passed; at
- * most half a second ahead), and send then: the carrier follows RADIO_TURN cycles later. If the channel is
- * not clear, or the loop comes too late for `when`, the send ends as RADIO_BUSY. */
+ * most half a second ahead), and send then: the carrier follows within the radio's turn
+ * (packet_formats/boards.py). If the channel is not clear, or the loop comes too late for `when`, the send
+ * ends as RADIO_BUSY. */
 bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_at);
-
-/** Cycles from the look at the channel to the first bit on the air. */
-#if CAUSEWAY_RADIO_CC2420
-#define RADIO_TURN 7
-#else
-#define RADIO_TURN 16
-#endif
 
 /** Whether the radio hears or sends a frame just now: a carrier, or a frame that is coming in. */
 bool radio_busy(void);

@@ -99,6 +99,7 @@ def test_fixed_messages(golden: dict[str, Any]) -> None:
         "status",
         "downlink",
         "arrived",
+        "taken",
     }
     for vector in golden["records"]:
         layout = layout_of(from_dict(by_version[vector["tinyos"]]))

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.cli.test_killed import SYNCS, survives
 from tests.journal.logs import simulated, write
-from tests.soak.running import ROOT, Piece, Search, draw_of
+from tests.soak.running import ROOT, Piece, Search, draw_of, kept_folder
 from tests.soak.zygote import Started, Zygote
 from tests.spark.test_ingest import content
 from tests.spark.test_watch import killed_and_gone_on as watch_killed
@@ -65,7 +65,7 @@ def listen_killed(place: Path, number: int, draw: random.Random) -> Iterator[tup
 
 @cache
 def logs() -> Path:
-    place = Path(tempfile.mkdtemp(prefix="causeway-kill-logs-"))
+    place = kept_folder("causeway-kill-logs-")
     trace, arrivals = simulated("kn", messages=500, seed=5)
     for run in range(RUNS):
         name = f"r{run}"

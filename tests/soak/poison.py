@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 from basestation.journal.parquet_parts import make_parts
 from spark_jobs.run import run
 from tests.journal.logs import simulated, write, write_version_1
-from tests.soak.running import Piece, Search, draw_of
+from tests.soak.running import Piece, Search, draw_of, kept_folder
 from tests.soak.venom import CHANCE, JOURNALS, TABLES
 from tests.spark.test_bad_input import ON_TRACES, write_run
 
@@ -70,7 +70,7 @@ OF_JOURNALS = ["source", "sequence", "payload", "wall_ns"]
 @cache
 def good() -> Path:
     """Two runs of each kind: in a folder each but for tables."""
-    place = Path(tempfile.mkdtemp(prefix="causeway-poison-"))
+    place = kept_folder("causeway-poison-")
     trace, arrivals = simulated("kn", messages=200, seed=5)
     deployment = trace.deployment
     for seed, name in enumerate((GOOD, BAD)):

@@ -8,10 +8,13 @@ A search is a function that does one piece of work, by its number, and says what
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import random
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -128,6 +131,13 @@ class Search:
         print(f"{said}, {state.total('faults')} faults", file=sys.stderr)
         for fault in state.faults:
             print(f"  {fault}", file=sys.stderr)
+
+
+def kept_folder(prefix: str) -> Path:
+    """A folder for as long as this process runs."""
+    place = Path(tempfile.mkdtemp(prefix=prefix))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return place
 
 
 def draw_of(search: str, piece: int) -> random.Random:

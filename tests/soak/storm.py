@@ -187,14 +187,19 @@ def listen(emulated: Emulated, folder: Path) -> Listened:
     by = None if deployment.key is None else [sent_by_motes(truth.signals, deployment)]
     books, station, decoder = Books(layout, by=by), Station(deployment), FrameDecoder()
     numbers: dict[int, Sent] = {}
+    known: set[int] = set()  # messages of the motes that have come
     uarts = [event for event in truth.uarts if event.node in network.gateways]
     found = Listened(books, [line for event in uarts for line in _arrivals(decoder, event)], [], [])
 
     def take(happening: Happening) -> None:
         books.take(happening)
         if isinstance(happening, Arrived) and isinstance(happening.message, Data):
-            sent = book.find(happening.message.source, happening.message.sequence, happening.mono_ns)
-            if sent is not None and happening.message.in_sync and happening.cycles is not None:
+            data = happening.message
+            sent = book.find(data.source, data.sequence, happening.mono_ns)
+            if sent is None or not is_of(sent, data) or id(sent) in known:
+                return  # a stranger's, or played again
+            known.add(id(sent))
+            if data.in_sync and happening.cycles is not None:
                 numbers[happening.number] = sent
         elif isinstance(happening, Delivered) and happening.number in numbers:
             found.order.append(numbers[happening.number])
@@ -208,6 +213,11 @@ def listen(emulated: Emulated, folder: Path) -> Listened:
         take(happening)
     found.faults += [*log_faults(folder, [line.packet for line in found.lines]), *books.wrong()]
     return found
+
+
+def is_of(sent: Sent, data: Data) -> bool:
+    """Whether this is the message that its mote sent, but for what relays change."""
+    return sent.data is not None and replace(sent.data, hops=0) == replace(data, hops=0)
 
 
 def _arrivals(decoder: FrameDecoder, event: Uart) -> list[Arrival]:

@@ -11,9 +11,12 @@ from collections import Counter
 
 import pytest
 
+from basestation.causality.truth import Send
 from basestation.live.guard import GOOD, Guard
+from basestation.testbed.recorded_messages import Sent
+from packet_formats.messages import Data
 from tests.soak import __main__ as soak_command
-from tests.soak import c_fuzz, kills, poison, py_fuzz, report, venom
+from tests.soak import c_fuzz, kills, poison, py_fuzz, report, storm, venom
 from tests.soak.running import ROOT, Piece, Search, State
 
 
@@ -135,9 +138,37 @@ def test_every_scheme_of_the_firmware_is_searched(require_tool):
     assert found.counts["executions"] > 1000
 
 
-def test_a_killed_station_and_a_poisoned_table():
-    assert kills.piece(0).faults == []
+def test_killed_stations_and_a_poisoned_table(monkeypatch):
+    monkeypatch.setattr(kills, "KILLS", 2)
+    found = kills.piece(0)
+    assert (found.counts["kills"], found.faults) == (2, [])
     assert poison.here(0).faults == []
+
+
+def test_a_strangers_message_is_not_the_motes():
+    """Under the name of a mote's message, or the same one with fewer hops to go."""
+    sent = Sent(Send(3, 1, (0, 0, 0, 1)), 0, 0, data=Data(3, 26, (6, 0), hops=2, data=b"ab"))
+    assert storm.is_of(sent, Data(3, 26, (6, 0), hops=1, data=b"ab"))
+    assert not storm.is_of(sent, Data(3, 26, (6, 1), hops=2, data=b"ab"))
+    assert not storm.is_of(sent, Data(3, 26, (6, 0), hops=2, data=b"xb"))
+
+
+@pytest.mark.slow
+def test_killed_ingests():
+    found = kills.piece(kills.TURN - 2)
+    assert found.faults == []
+    assert 0 < found.counts["kills"] <= kills.KILLS
+
+
+def test_a_killed_ingest_that_goes_on_wrongly_is_a_fault(monkeypatch):
+    def kill(*_):
+        yield 1, 7
+        raise AssertionError("the tables differ")
+
+    monkeypatch.setattr(kills, "ingest_killed", kill)
+    found = kills.piece(kills.TURN - 2)
+    assert dict(found.counts) == {"kills": 2, "done_before": 7}
+    assert "the tables differ" in found.faults[0]
 
 
 def test_a_false_answer_of_a_job_is_a_fault():
