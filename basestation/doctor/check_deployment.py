@@ -13,13 +13,15 @@ from basestation.planning.budget import (
     PlannedNetwork,
     make_budget,
 )
-from basestation.planning.life import life_of, schedule_for
+from basestation.planning.life import life_of
+from basestation.planning.trade import with_period
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 from packet_formats.phrases import many
-from packet_formats.schedule import Schedule, ScheduleError, ms
+from packet_formats.schedule import Schedule, ms
 
+SHORT = 0.8  # of the window that plan would choose
 SCHEDULED_RATE = 0.1  # unless told: a schedule is for rare messages
 SCHEDULE_CURE = (
     "basestation plan --days shows which period and window fit (docs/power.md); set --rate to how often motes really "
@@ -94,8 +96,8 @@ def scheduled(deployment: Deployment, schedule: Schedule, rate: float) -> Iterat
     tick_ms, every = clock.tick_seconds * 1000, f"at {rate:g} messages a second"
     try:
         made = planned(deployment, rate)
-        room = schedule_for(made.network, schedule.period_ms).delta_ms
-    except (BudgetError, ScheduleError) as error:
+        room = with_period(made.network, schedule.period_ms).window_ms
+    except BudgetError as error:
         text = (
             f"{every}: a period of {schedule.period_ms / 1000:g} s brings more than a window holds: {error}"
         )
@@ -105,8 +107,10 @@ def scheduled(deployment: Deployment, schedule: Schedule, rate: float) -> Iterat
         yield failure("deployment", "schedule", f"{every}: {text}", SCHEDULE_CURE)
     for text in made.warnings:
         yield warning("deployment", "schedule", f"{every}: {text}", SCHEDULE_CURE)
-    if schedule.delta_ms < room:
-        text = f"the window of {schedule.delta_ms:.0f} ms is short: {room:.0f} ms have room for what a period brings"
+    if schedule.delta_ms < SHORT * room:
+        text = (
+            f"the window of {schedule.delta_ms:.0f} ms is short: {room} ms have room for what a period brings"
+        )
         yield warning("deployment", "schedule", f"{every}: {text}", SCHEDULE_CURE)
     if ms(schedule.phase) < tick_ms:
         text = f"a tick of {tick_ms:.4g} ms is longer than a phase of {ms(schedule.phase):.4g} ms: stamps order little"

@@ -17,7 +17,8 @@ from .truth_log import ClockSample, Event, Leds, Power, Reset
 
 LINE = struct.Struct("<IIHhiIB")  # line_t of netclock.c
 RED = 1
-SETTLED = 4  # counts of timer 0 after which its overflow has surely been served
+# Counts of timer 0 after which its overflow has surely been served; with a schedule a radio that wakes delays it.
+SETTLED, SETTLED_SCHEDULED = 4, 16
 INSTANT_NS = 10_000_000  # readings closer together belong together
 TICK = 128  # cycles of the crystal that timer 0 counts as one while the processor sleeps by a schedule
 WORD = 1 << 32
@@ -106,7 +107,8 @@ def local_time(clock: ClockSample) -> int | None:
     if slow:
         ticks = periods + (clock.tcnt0 - watch["ticked"][0]) % 256
         return (ticks * TICK + clock.prescaler % TICK) % WORD
-    return None if clock.tcnt0 < SETTLED else ((periods << 8 | clock.tcnt0) + shift) % WORD
+    settled = SETTLED_SCHEDULED if "slow" in watch else SETTLED
+    return None if clock.tcnt0 < settled else ((periods << 8 | clock.tcnt0) + shift) % WORD
 
 
 def _reading(clock: ClockSample) -> NodeTime | None:

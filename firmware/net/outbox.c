@@ -12,7 +12,7 @@
 
 /* a beacon waits this long for a clear channel */
 #if CAUSEWAY_SCHEDULED
-#define BEACON_PATIENCE UINT32_C(CAUSEWAY_BEACON_SLOT)
+#define BEACON_PATIENCE ((uint32_t)CAUSEWAY_BEACON_SLOT)
 #else
 #define BEACON_PATIENCE UINT32_C(32768)
 #endif
@@ -120,11 +120,32 @@ bool outbox_sound(uint32_t now)
 
 #if CAUSEWAY_SCHEDULED
 
+/* Own messages in one window: after a long silence many wait, and relays have room for few. */
+#define OWN_MOST (2 + (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2 >> 18))
+
+static uint8_t own_window, own_sent; /* so many were handed over in that window */
+
+static bool may_send_own(void)
+{
+    return own_window != schedule_window() || own_sent < OWN_MOST;
+}
+
+static void count_own(void)
+{
+    own_sent = own_window == schedule_window() ? (uint8_t)(own_sent + 1) : 1;
+    own_window = schedule_window();
+}
+
 /* Whether it may go out in our phase of this round. What is new goes out in the first, when all listen. */
 static bool is_for(const outbox_frame_t *frame, uint8_t round)
 {
-    return frame->used && frame->message.type != CAUSEWAY_AM_DOWNLINK &&
-           (frame->kind == OUTBOX_RELAY ? frame->round <= round : round == 0);
+    if (!frame->used || frame->message.type == CAUSEWAY_AM_DOWNLINK) {
+        return false;
+    }
+    if (frame->kind == OUTBOX_RELAY) {
+        return frame->round <= round;
+    }
+    return round == 0 && (frame->kind == OUTBOX_PLAIN || may_send_own());
 }
 
 /* Whether it may still go out in this window; or, while it is behind, whether we wait to hear it again. */
@@ -255,6 +276,11 @@ static void send_frame(outbox_frame_t *frame, uint32_t now)
 {
     going = *frame;
     frame->used = false;
+#if CAUSEWAY_SCHEDULED
+    if (going.kind == OUTBOX_OWN) {
+        count_own();
+    }
+#endif
     if (!outbox_on_ready(&going, now)) {
         return;
     }

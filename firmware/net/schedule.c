@@ -30,8 +30,8 @@ enum {
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
-#define JOIN_FIRST (2 * PERIOD)
-#define JOIN_LISTEN (PERIOD + PERIOD / 4)
+#define JOIN_FIRST (2 * TIMESYNC_PERIOD)
+#define JOIN_LISTEN (TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4)
 #define JOIN_PAUSE (120 * SECOND)
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
@@ -68,6 +68,11 @@ static uint32_t opening_at(uint32_t local)
 uint8_t schedule_round(void)
 {
     return round;
+}
+
+uint8_t schedule_window(void)
+{
+    return number;
 }
 
 uint8_t schedule_our_round(void)
@@ -178,8 +183,8 @@ static void learn(void)
     }
     uint16_t *known = &learned[level - 1];
     uint16_t lasted = clock_before(begun, last_frame) ? (uint16_t)(last_frame - begun) : 0;
-    *known = lasted > *known ? (uint16_t)(*known + (lasted - *known) / 2)
-                             : (uint16_t)(*known - (*known - lasted) / 4);
+    int16_t more = (int16_t)(lasted - *known);
+    *known = (uint16_t)((int16_t)*known + more / (more > 0 ? 2 : 4));
 }
 
 /* The clock is looked at when a window opens, and again after its beacon: it cannot go wrong by much in
@@ -200,8 +205,7 @@ static void begin(uint8_t next, uint32_t now)
     }
     uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
     begun = ends + ahead;
-    round = next == OUTSIDE ? SCHEDULE_NO_ROUND : round;
-    if (next == 0) {
+    if (next == 0 || next == OUTSIDE) {
         find_opening(now);
         begun = opened;
         round = SCHEDULE_NO_ROUND;

@@ -60,6 +60,9 @@ void schedule_on_sent(uint32_t now);
 uint8_t schedule_round(void);
 uint8_t schedule_our_round(void);
 
+/** The number of the window that is open, or opens next, modulo 256. */
+uint8_t schedule_window(void);
+
 /** Whether commands may be passed on now: it is our hop's beacon slot, and our beacon is out. */
 bool schedule_for_commands(uint32_t now);
 

@@ -28,7 +28,12 @@ enum {
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
 #define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
-#define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
+#ifdef CAUSEWAY_MIC_BYTES
+#define SEALED 1
+#else
+#define SEALED 0
+#endif
+#define ROUNDS_MOST 16 /* then, after 24 days, a root opens a new epoch */
 #if CAUSEWAY_SCHEDULED
 /* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
 #define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
@@ -617,25 +622,19 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
 /* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
-#if !CAUSEWAY_MIC_BYTES
-    if (beacon->root != CAUSEWAY_ROOT) {
-        outbid(beacon, now);
-        return;
-    }
-#endif
     int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
-#if CAUSEWAY_MIC_BYTES
     if (beacon->root != CAUSEWAY_ROOT) {
-        if (ahead > APART) { /* we have taken up what somebody played again, and the network has not */
+        if (SEALED && ahead > APART) { /* we have taken up what somebody played again, they have not */
             adopt(beacon, heard);
         } else {
             outbid(beacon, now);
         }
         return;
     }
-#endif
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
-    bool anothers = beacon->sender == identity_id() || newer16(beacon->sequence, kept_get(&sequence));
+    /* with a key, one of ours may be played again; another root hears of us by our newer number */
+    bool anothers = (!SEALED && beacon->sender == identity_id()) ||
+                    newer16(beacon->sequence, kept_get(&sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
         meet_root(beacon, ahead, heard, now);
     } else if (ahead < -allowed) {

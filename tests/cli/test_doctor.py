@@ -234,7 +234,7 @@ def test_clock(monkeypatch):
 # The deployment
 
 
-@pytest.mark.parametrize("name", ["micaz", "mica2", "paper"])
+@pytest.mark.parametrize("name", ["micaz", "mica2", "paper", "micaz_months", "mica2_months"])
 def test_the_examples_are_well(root, name):
     assert {
         finding.verdict for finding in check_deployment.examine(load(root / "examples" / f"{name}.toml"))

@@ -250,7 +250,7 @@ class Node:
             self.step()
 
     def hear(self, message: Any, when: float) -> None:
-        if self.up:
+        if self.up and self.get("host_radio_on", ctypes.c_bool):
             noise = self.world.noise
             time = (self.local(when) + self.rng.randint(-noise, noise)) % (1 << 32)
             self.c.host_hear(ctypes.byref(message), ctypes.c_uint32(time), -60)
@@ -352,6 +352,12 @@ class World:
     # The air
 
     def request(self, node: Node) -> None:
+        if self.deployment.schedule and node.get("host_at", ctypes.c_uint8):
+            node.set("host_at", 0, ctypes.c_uint8)
+            left = (node.get("host_deadline") - node.local()) % (1 << 32)
+            wait = left / HZ if left < 1 << 31 else 0.0
+            self.at(wait, lambda: self.attempt_once(node, node.generation))
+            return
         self.at(self.rng.uniform(*self.backoff), lambda: self.attempt(node, node.generation))
 
     def attempt(self, node: Node, generation: int) -> None:
@@ -368,6 +374,16 @@ class World:
             self.at(self.rng.uniform(0.0003, 0.0025), lambda: self.attempt(node, generation))
             return
         self.transmit(node)
+
+    def attempt_once(self, node: Node, generation: int) -> None:
+        """At its time, or not at all."""
+        if not node.up or generation != node.generation:
+            return
+        if any(start <= self.now < end and self.linked(by, node) for start, end, by in self.air):
+            node.c.host_sent(BUSY, 0)
+            node.step()
+        else:
+            self.transmit(node)
 
     def transmit(self, node: Node) -> None:
         length = node.sending.length

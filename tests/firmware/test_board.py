@@ -25,6 +25,7 @@ from packet_formats.air import fcs
 from packet_formats.boards import CHANNEL_KHZ
 from packet_formats.deployment import CRYSTAL_HZ, load
 from packet_formats.records import StartCause
+from tests.firmware.scheduled import scheduled_header
 
 CYCLE_NS = 1e9 / CRYSTAL_HZ
 CHARACTER_NS = 10 * 1e9 / 57600
@@ -158,10 +159,10 @@ def test_no_cycle_is_lost_in_sleeps(clock: Callable[[bool], Clock], timer: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
-def test_no_cycle_is_lost_in_a_day_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
-    naps, _, seconds, *_ = clock(True)(2, timer, 330_000).split()
-    assert int(naps) > 100_000
-    assert int(seconds) > 86_400
+def test_no_cycle_is_lost_in_hours_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
+    naps, _, seconds, *_ = clock(True)(2, timer, 80_000).split()
+    assert int(naps) > 30_000
+    assert int(seconds) > 5 * 3600
 
 
 WATCHED = ("periods", "slow", "asleep", "ticked", "shift")
@@ -176,9 +177,8 @@ def sleeper(
 
     @cache
     def build(board: str) -> Path:
-        folder = layout(root, board, 1, tmp_path_factory.mktemp(board))
-        with (folder / "causeway_layout.h").open("a") as header:
-            header.write("#undef CAUSEWAY_SCHEDULED\n#define CAUSEWAY_SCHEDULED 1\n")
+        folder = tmp_path_factory.mktemp(board)
+        (folder / "causeway_layout.h").write_text(scheduled_header(board))
         chip = {"micaz": "cc2420", "mica2": "cc1000"}[board]
         include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
         firmware = [
@@ -236,7 +236,7 @@ def test_local_time_is_exact_to_the_cycle_over_sleeps(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
-@pytest.mark.parametrize("ppm", [-100, 0, 100])
+@pytest.mark.parametrize("ppm", [-100, 100])
 def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(
     testbed: Path, sleeper: Callable[[str], Path], board: str, ppm: float
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from packet_formats import cheader
 from packet_formats.deployment import load
+from tests.firmware.scheduled import scheduled_header
 
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 SANITIZE = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
@@ -241,8 +242,7 @@ def libraries(
     for version in (1, 2, SCHEDULED):
         folder = deployment(root, version if version < SCHEDULED else 1, tmp_path_factory.mktemp("cc1000"))
         if version == SCHEDULED:
-            with (folder / "causeway_layout.h").open("a") as layout:
-                layout.write("#undef CAUSEWAY_SCHEDULED\n#define CAUSEWAY_SCHEDULED 1\n")
+            (folder / "causeway_layout.h").write_text(scheduled_header("mica2"))
         built[version] = folder / "cc1000.so"
         sources = [root / "firmware" / name for name in DRIVER + CORE]
         subprocess.run(

@@ -12,6 +12,7 @@ import pytest
 
 from packet_formats import cheader
 from packet_formats.deployment import from_dict
+from tests.firmware.scheduled import scheduled_header
 
 HZ = 32768
 NO_STAMP = 255
@@ -120,9 +121,7 @@ def build_bench(
                 "stamp": {"scheme": "shlc"},
             }
         )
-        layout = cheader.render(deployment)
-        if scheduled:
-            layout += "#undef CAUSEWAY_SCHEDULED\n#define CAUSEWAY_SCHEDULED 1\n"
+        layout = scheduled_header("micaz") if scheduled else cheader.render(deployment)
         (folder / "causeway_layout.h").write_text(layout)
         program = folder / "bench"
         flags = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror"]

@@ -4,6 +4,7 @@ nobody: MICs and beacons hold the round. A recording is what somebody with the k
 import ctypes
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from packet_formats.deployment import Deployment, SecuritySettings
 from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
-from packet_formats.records import ROUND_SHIFT, Beacon, Command, Downlink, Health
+from packet_formats.records import ROUND_SHIFT, Beacon, Command, Downlink, Health, Proof
 from packet_formats.seal import ROUNDS, Seal
 from packet_formats.tinyos import ActiveMessage
 from tests.firmware.net_world import HZ, MESSAGES, Node, World, library, message_struct
@@ -234,7 +235,7 @@ def test_a_root_that_hears_only_old_beacons_comes_back_to_the_network(
     network.alone(root)
     root.boot()
     for number in range(6):
-        network.play(root, network.beacon(old + number * HZ // 2, sequence=50_000, epoch=epoch))
+        network.play(root, network.beacon(old + number * HZ // 2, sequence=3, epoch=epoch))
         network.run(0.5)
     network.run(5)
     assert network.epoch == (epoch if adopts else (epoch + 1) % 256)
@@ -264,3 +265,20 @@ def test_an_epoch_ends_before_its_rounds_come_round(sealed: Deployment, librarie
     assert [int(node.c.timesync_epoch()) for node in network.nodes] == [201] * 3
     assert round_of(network.root) <= 1
     network.assert_agreed(round_of(network.root))
+
+
+@pytest.mark.parametrize("late", [0.2, 1.0, 5.0])
+def test_a_root_that_hears_its_own_beacons_again_opens_no_epoch(network: Network, late: float) -> None:
+    """Each is newer than the one before, and behind: that is not another root with its id. No mote is near."""
+    root, epoch = network.root, network.epoch
+    network.alone(root)
+
+    def again(node: Node, frame: Any, end: float) -> None:
+        if node is root and frame.type in (Beacon.AM_TYPE, Proof.AM_TYPE):
+            copy = type(frame).from_buffer_copy(frame)
+            network.world.at(late, lambda: root.hear(copy, network.world.now))
+
+    network.world.on_air = again
+    network.run(120)
+    assert network.epoch == epoch
+    assert root.sync["conflicts"] == 0

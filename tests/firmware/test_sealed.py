@@ -342,5 +342,5 @@ def test_all_honest_messages_are_delivered_and_the_others_are_told(attacked: Run
         assert own == sorted(own)
     assert station.timeline.guard is not None
     verdicts = station.timeline.guard.verdicts
-    assert verdicts[Verdict.FORGED] > 60
+    assert verdicts[Verdict.FORGED] > 40  # on MICA2 more of them collide
     assert verdicts[Verdict.REPLAYED] > 0

@@ -257,6 +257,34 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
     return true;
 }
 
+#if CAUSEWAY_SCHEDULED
+
+uint8_t host_at; /* 1: it is to be sent at its deadline, or not at all */
+
+void radio_sleep(void)
+{
+    host_radio_on = false;
+}
+
+bool radio_wake(void)
+{
+    host_radio_on = true;
+    return true;
+}
+
+bool radio_busy(void)
+{
+    return false;
+}
+
+bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_at)
+{
+    host_at = radio_send(message, when, stamp_at);
+    return host_at;
+}
+
+#endif
+
 uint16_t radio_airtime(uint8_t length)
 {
 #if CAUSEWAY_RADIO_CC1000

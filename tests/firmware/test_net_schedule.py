@@ -1,0 +1,129 @@
+"""Windows, phases and turns on the host: nodes with real sources, imagined crystals and air (net_world.py)."""
+
+import ctypes
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from packet_formats.deployment import Deployment, load
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data
+from packet_formats.records import Beacon
+from packet_formats.schedule import Schedule
+from tests.firmware.net_world import HZ, Node, World, library
+
+WRAP = 1 << 32
+RATE = "-DMOTE_PERIOD=163840UL"  # a message in 5 s
+
+
+@pytest.fixture
+def deployment(root: Path) -> Deployment:
+    return load(root / "examples/micaz_months.toml")
+
+
+def schedule_of(deployment: Deployment) -> Schedule:
+    assert deployment.schedule is not None
+    return deployment.schedule
+
+
+class Watched:
+    """A gateway and a chain of motes; where in their windows frames went out, by the gateway's clock."""
+
+    def __init__(self, gcc: str, deployment: Deployment, start: int = 0, motes: int = 3) -> None:
+        self.world = World(deployment)
+        self.gateway = self.world.add(
+            library(gcc, deployment, "gateway"), deployment.network.motes, 40.0, start
+        )
+        image = library(gcc, deployment, "mote", RATE)
+        self.motes = [
+            self.world.add(image, i, (-50.0, 30.0, 10.0)[i], 7_000_003 * i, 0.1 * i) for i in range(motes)
+        ]
+        self.world.chain([self.gateway, *self.motes])
+        self.times = schedule_of(deployment)
+        self.data_type = layout_of(deployment).am_type
+        self.frames: list[tuple[int, int, int]] = []  # sender, AM type, cycles since its window opened
+        self.awake: Counter[int] = Counter()
+        self.world.on_air = self.on_air
+
+    def on_air(self, node: Node, message: Any, end: float) -> None:
+        self.frames.append((node.id, message.type, self.gateway.network() % self.times.period))
+
+    def run(self, seconds: float) -> None:
+        """Also look who is awake, 64 times a second."""
+        for _ in range(round(seconds * 64)):
+            self.world.run(1 / 64)
+            for mote in self.motes:
+                self.awake[mote.id] += mote.up and mote.get("host_radio_on", ctypes.c_bool)
+
+    def arrived(self) -> set[tuple[int, int]]:
+        return {(m.source, m.sequence) for _, _, m in self.gateway.pairs() if isinstance(m, Data)}
+
+
+def found_itself(watched: Watched) -> None:
+    """The root listens for more than a period, and motes stay awake for one after they have the time."""
+    watched.run(5 * watched.times.period / HZ)
+    assert all(mote.in_sync for mote in watched.motes)
+    watched.frames.clear()
+    watched.awake.clear()
+
+
+@pytest.mark.parametrize("start", [0, WRAP - 100 * HZ], ids=["", "the clock wraps"])
+def test_each_level_sends_in_its_own_phase_and_nothing_after_the_end(
+    deployment: Deployment, start: int, require_tool
+) -> None:
+    watched = Watched(require_tool("gcc"), deployment, start)
+    found_itself(watched)
+    watched.run(96.0)
+    times, airtime = watched.times, 64
+    data = [frame for frame in watched.frames if frame[1] == watched.data_type]
+    assert len(data) > 3 * 60 / 5
+    for sender, _, ended in data:
+        assert times.data_start < ended <= times.end
+        phase = (ended - airtime // 2 - times.data_start) // times.phase
+        assert times.levels - phase % times.levels == sender + 1  # in a chain the id tells the hops
+    beacons = [frame for frame in watched.frames if frame[1] == Beacon.AM_TYPE]
+    for sender, _, ended in beacons:
+        slot = 0 if sender == watched.gateway.id else sender + 1
+        assert slot * times.beacon_slot < ended < (slot + 1) * times.beacon_slot
+    assert {sender for sender, _, _ in beacons} == {watched.gateway.id, 0, 1}  # the last hop passes none on
+
+
+def test_motes_sleep_and_everything_arrives(deployment: Deployment, require_tool) -> None:
+    watched = Watched(require_tool("gcc"), deployment)
+    found_itself(watched)
+    stamped: set[tuple[int, int]] = set()
+    watched.world.on_event = lambda node, kind, peer, sequence, tick: (
+        stamped.add((node.id, sequence)) if kind == "send" else None
+    )
+    watched.arrived()
+    watched.run(96.0)
+    assert len(stamped) > 3 * 90 / 5 * 0.8
+    assert stamped <= watched.arrived()
+    assert 0 < max(watched.awake.values()) < 0.04 * 96 * 64
+
+
+def test_a_mote_that_starts_late_joins_within_a_period(deployment: Deployment, require_tool) -> None:
+    watched = Watched(require_tool("gcc"), deployment)
+    found_itself(watched)
+    late = watched.motes[-1]
+    late.die()
+    watched.run(20.0)
+    late.boot()
+    watched.run(1.1 * watched.times.period / HZ)
+    assert late.in_sync
+
+
+def test_a_root_that_restarts_takes_the_time_up(deployment: Deployment, require_tool) -> None:
+    watched = Watched(require_tool("gcc"), deployment)
+    found_itself(watched)
+    epoch = watched.motes[0].c.timesync_epoch()
+    watched.gateway.die()
+    watched.run(5.0)
+    watched.gateway.boot()
+    watched.run(2.2 * watched.times.period / HZ)
+    assert watched.gateway.in_sync
+    assert watched.gateway.c.timesync_epoch() == epoch
+    off = abs((watched.gateway.network() - watched.motes[0].network() + WRAP // 2) % WRAP - WRAP // 2)
+    assert off < deployment.clock.epsilon << deployment.clock.tick_log2
