@@ -97,5 +97,6 @@ CW_RECORD(health, HEALTH)
 CW_RECORD(status, STATUS)
 CW_RECORD(downlink, DOWNLINK)
 CW_RECORD(arrived, ARRIVED)
+CW_RECORD(taken, TAKEN)
 
 #endif

@@ -78,6 +78,7 @@ static void read_message(const cw_am_t *am)
     ROUND(status, STATUS)
     ROUND(downlink, DOWNLINK)
     ROUND(arrived, ARRIVED)
+    ROUND(taken, TAKEN)
     if (am->type == CAUSEWAY_AM_DATA)
         read_data(am->data, am->length);
 }

@@ -184,6 +184,7 @@ static void records_are_read_and_written(void)
         ROUND(status, STATUS)
         ROUND(downlink, DOWNLINK)
         ROUND(arrived, ARRIVED)
+        ROUND(taken, TAKEN)
         CHECK_BYTES(record.payload, again, record.length);
     }
 }
