@@ -355,38 +355,34 @@ static void ask_wider(uint8_t *flags)
 
 #if CAUSEWAY_SCHEDULED
 
-/* What had no clear channel waits for its next turn. */
-static bool is_put_back(const outbox_frame_t *frame)
+/* What had no clear channel waits for its next turn; NULL if it is too late, or there is no room. */
+static outbox_frame_t *put_back(const outbox_frame_t *frame)
 {
     outbox_frame_t *place = outbox_place();
     if (!place || clock_before(frame->deadline, clock_now())) {
-        return false;
+        return 0;
     }
     *place = *frame;
     if (place->kind == OUTBOX_OWN) {
         place->kind = OUTBOX_RELAY; /* it has its stamp */
     }
     outbox_put(place);
-    return true;
+    return place;
 }
 
 /* Put a message that went out back, to go out again in the next round. */
 static void repeat(const outbox_frame_t *frame)
 {
-    outbox_frame_t *place = outbox_place();
     uint8_t round = (uint8_t)(schedule_round() + 1);
-    if (!place || round >= CAUSEWAY_ROUNDS) {
+    outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
+    if (!place) {
         return;
     }
-    *place = *frame;
-    place->kind = OUTBOX_RELAY;
     place->round = round;
     place->tries++;
-    place->not_before = clock_now();
     if (round == CAUSEWAY_ROUNDS - 1) {
         ask_wider(place->message.data + CAUSEWAY_FLAGS_AT);
     }
-    outbox_put(place);
 }
 
 #else
@@ -416,7 +412,7 @@ static void repeat(const outbox_frame_t *frame)
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
 #if CAUSEWAY_SCHEDULED
-    if (result != OUTBOX_SENT && (is_put_back(frame) || frame->round >= OUTBOX_BEHIND)) {
+    if (result != OUTBOX_SENT && (put_back(frame) || frame->round >= OUTBOX_BEHIND)) {
         return;
     }
 #endif

@@ -86,19 +86,14 @@ static void set_alarm(uint32_t now)
     clock_alarm(earlier(now + SECOND, earlier(outbox_next(now), role_next(now))));
 }
 
-/* With a schedule no LED is lit for long: only while the mote looks for its network. */
-static bool may_shine(void)
-{
-#if CAUSEWAY_SCHEDULED
-    return schedule_awake();
-#else
-    return true;
-#endif
-}
-
 static void show(uint32_t now)
 {
-    leds_set((uint8_t)(role_leds() | (timesync_in_sync(now) || !may_shine() ? 0 : LED_RED) |
+#if CAUSEWAY_SCHEDULED
+    bool shown = schedule_awake(); /* no LED is lit for long: only while the mote looks for its network */
+#else
+    const bool shown = true;
+#endif
+    leds_set((uint8_t)(role_leds() | (timesync_in_sync(now) || !shown ? 0 : LED_RED) |
                        (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 

@@ -58,6 +58,12 @@ static uint8_t join_tries;
 
 /* ---- Where in the window ---- */
 
+/* The nearest number of periods, modulo 256. In two steps, or it is a loop of 32-bit shifts. */
+static uint8_t periods(uint32_t cycles)
+{
+    return (uint8_t)((uint16_t)((cycles + PERIOD / 2) >> 16) >> (CAUSEWAY_PERIOD_LOG2 - 16));
+}
+
 /* The opening that is nearest to a local time. */
 static uint32_t opening_at(uint32_t local)
 {
@@ -101,10 +107,10 @@ static bool has_beacon(void)
 }
 
 /* Windows with a beacon since that of the last one taken. */
-static uint32_t beacons_missed(uint32_t now)
+static uint8_t beacons_missed(uint32_t now)
 {
-    int32_t before = (int32_t)(opened - timesync_taken(now));
-    return before <= (int32_t)ahead ? 0 : ((uint32_t)before + PERIOD / 2) / (PERIOD * CAUSEWAY_BEACON_EVERY);
+    uint32_t before = opened - timesync_taken(now);
+    return (int32_t)(before - ahead) <= 0 ? 0 : (uint8_t)(periods(before) / CAUSEWAY_BEACON_EVERY);
 }
 
 /* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else
@@ -114,9 +120,9 @@ static bool wants_beacon(uint8_t slot, uint32_t now)
     if (timesync_speaks(now + NEAR)) {
         return true;
     }
-    uint32_t missed = beacons_missed(now);
-    bool as_usual = missed == 1 && timesync_driver() == CAUSEWAY_ROOT && timesync_hops() <= SLOTS;
-    return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= timesync_hops());
+    uint8_t missed = beacons_missed(now);
+    bool as_usual = missed == 1 && timesync_driver() == CAUSEWAY_ROOT;
+    return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= ours);
 }
 
 /* In the first round those beside the senders: who passes on, peers, and who waits to hear himself passed on.
@@ -157,7 +163,7 @@ static bool has_something(void)
 
 static bool is_over(uint32_t now)
 {
-    uint16_t damaged = (uint16_t)(radio_counters()->crc + radio_counters()->garbage);
+    uint16_t damaged = radio_counters()->crc;
     if (radio_busy() || damaged != errors_seen) {
         errors_seen = damaged;
         last_frame = now;
@@ -192,7 +198,7 @@ static void learn(void)
 static void find_opening(uint32_t now)
 {
     opened = opening_at(now);
-    number = (uint8_t)((timesync_network(opened) + PERIOD / 2) >> CAUSEWAY_PERIOD_LOG2);
+    number = periods(timesync_network(opened));
     uint8_t hops = timesync_hops();
     ours = hops < CAUSEWAY_LEVELS ? hops : CAUSEWAY_LEVELS;
 }
@@ -256,7 +262,7 @@ static bool join(uint32_t now)
     }
     join_until = now; /* not half the clock's range ago, ever */
     if (lost && !clock_before(now, join_again)) {
-        join_tries = join_tries < JOIN_EAGER ? (uint8_t)(join_tries + 1) : JOIN_EAGER;
+        join_tries = (uint8_t)(join_tries + (join_tries < JOIN_EAGER));
         join_until = now + JOIN_LISTEN;
         return true;
     }
@@ -273,6 +279,7 @@ void schedule_start(uint32_t now)
     on = true;
     lost = true;
     join_until = now + JOIN_FIRST;
+    join_again = now;
 }
 
 bool schedule_awake(void)
@@ -403,7 +410,7 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
     if (hops >= CAUSEWAY_HOPS) {
         return false;
     }
-    uint32_t slot = opening_at(now) + (uint32_t)hops * CAUSEWAY_BEACON_SLOT;
+    uint32_t slot = opening_at(now) + (uint16_t)(hops * CAUSEWAY_BEACON_SLOT);
     uint32_t turn = slot + (uint16_t)(identity_id() % CAUSEWAY_SLOT_IDS) * CAUSEWAY_MINI_SLOT;
     if (clock_before(now, slot + CAUSEWAY_BEACON_SLOT / 2) && !clock_before(now, slot - PERIOD / 8)) {
         *when = clock_before(now, turn) ? turn : now;
@@ -426,8 +433,8 @@ bool schedule_for_commands(uint32_t now)
 
 bool schedule_sound(uint32_t now)
 {
-    return phase <= OUTSIDE && join_tries <= JOIN_EAGER && !clock_before(now + JOIN_FIRST, join_until) &&
-           ahead <= SCHEDULE_START_TIME + RADIO_WAKE_TIME + ERROR_MOST;
+    return phase <= OUTSIDE && !clock_before(now + JOIN_FIRST, join_until) &&
+           !clock_before(now + JOIN_PAUSE_LONG, join_again);
 }
 
 #endif
