@@ -75,7 +75,8 @@ _LINK = ["mote", "window", "gateway", "line"]
 
 
 def seen_in(frames: pa.Table) -> pa.Table:
-    """The data messages in rows of the table of frames that have a time."""
+    """The data messages in rows of the table of frames that have a time, but for strays, which tell of no losses."""
+    frames = frames.filter(frames["life"].is_valid())
     wall = pc.divide(frames["wall_ns"].cast(_REAL, safe=False), 1e9)
     name = pc.add(pc.shift_left(frames["life"].cast(_WHOLE), LIFE), frames["sequence"].cast(_WHOLE))
     found = {

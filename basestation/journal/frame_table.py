@@ -136,7 +136,10 @@ def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str,
         name: spread(names.data[name], ~names.known, FRAMES.field(name).type)
         for name in ("source", "boot", "hops")
     }
-    columns |= {name: spread(getattr(names, name), ~names.known, pa.int64()) for name in ("life", "sequence")}
+    sealed = "mic" in (names.data.dtype.names or ())
+    stray = ~names.data["in_sync"] if sealed else np.zeros(len(nobody), np.bool_)
+    columns["life"] = spread(names.life, ~names.known | stray, pa.int64())  # of a stray nobody knows it
+    columns["sequence"] = spread(names.sequence, ~names.known, pa.int64())
     columns |= {
         name: spread(said[name], nobody | unknown, FRAMES.field(name).type)
         for name, unknown in (

@@ -125,7 +125,10 @@ def _read(path: Path) -> tuple[pa.Table, str]:
                     raise JobError(f"no part of Causeway's: {fault}")
             table = present(file.read(columns=list(COLUMNS)), COLUMNS, schema.messages_schema())
             text = said.get(schema.META_DEPLOYMENT, b"").decode(errors="replace")
-            check_motes(column(table, "source"), deployments.parse(text), "can't be taken")
+            described = deployments.parse(text)
+            check_motes(column(table, "source"), described, "can't be taken")
+            if described.security.mic:  # strays tell of no losses and no reboots
+                table = table.filter(file.read(columns=["in_sync"])["in_sync"])
             return table, said[schema.META_RUN].decode(errors="replace")
     except DeploymentError as error:
         raise JobError(f"its deployment can't be read: {error}") from None

@@ -6,7 +6,8 @@ who knows the layout, and frames that he heard before. The gateway's line goes t
 
 Every violation is explained by a fault that took from a mote what it knew, or broke what the order rests on
 (`violations.py` beside this); one that is not is a fault. So is an exception, a packet that the log lacks, a log that
-`verify` finds fault with, a message that left twice or never, and with a key one that no mote sent.
+`verify` finds fault with, a message that left twice or never, and with a key one that no mote sent, or that was played
+again.
 
 One more station takes the lines of all pieces of a process, one after the other, after a long simulated run has filled
 what it remembers. `grown_bytes` is by how much the pieces have made it larger: its memory is flat if they stay about 0.
@@ -188,6 +189,7 @@ def listen(emulated: Emulated, folder: Path) -> Listened:
     books, station, decoder = Books(layout, by=by), Station(deployment), FrameDecoder()
     numbers: dict[int, Sent] = {}
     known: set[int] = set()  # messages of the motes that have come
+    left: set[Data] = set()
     uarts = [event for event in truth.uarts if event.node in network.gateways]
     found = Listened(books, [line for event in uarts for line in _arrivals(decoder, event)], [], [])
 
@@ -201,8 +203,13 @@ def listen(emulated: Emulated, folder: Path) -> Listened:
             known.add(id(sent))
             if data.in_sync and happening.cycles is not None:
                 numbers[happening.number] = sent
-        elif isinstance(happening, Delivered) and happening.number in numbers:
-            found.order.append(numbers[happening.number])
+        elif isinstance(happening, Delivered):
+            if happening.number in numbers:
+                found.order.append(numbers[happening.number])
+            data = replace(happening.data, hops=0)
+            if deployment.key is not None and data.in_sync and data in left:
+                found.faults.append(f"{happening.name} was played again, and believed: {data}")
+            left.add(data)
 
     with JournalWriter(folder, deployment, "storm", "never") as journal:
         for line in found.lines:

@@ -13,15 +13,18 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.arrivals import Arrival
+from basestation.cli.analyse import links
 from basestation.cli.analyse.ingest import command
 from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Arrived
 from basestation.live.station import Station
 from packet_formats.deployment import Deployment
 from packet_formats.keys import write_key
+from packet_formats.layout import layout_of
 from packet_formats.messages import Data
+from packet_formats.seal import Seal
 from tests.journal.test_sealed_frames import attacked_alone, foreign
-from tests.live.test_guard import KEY, S, attacked, deployment, honest_line
+from tests.live.test_guard import KEY, S, attacked, deployment, honest_line, out_of_sync, put
 
 WALL_NS = 1_700_000_000 * S
 SEGMENT = 6000  # bytes: several segments, whose edges fall between records and frames
@@ -115,3 +118,22 @@ def test_of_merged_logs_nothing_honest_is_forged(tmp_path: Path) -> None:
     rows, told, _ = ingested(tmp_path, "--key", str(key))
     assert (told["runs"], told["forged"], told["unchecked"]) == (1, 0, 0)
     assert sorted(row[:3] for row in rows) == sorted(row[:3] for row in honest)
+
+
+def test_old_messages_without_a_time_are_no_losses_and_no_reboots(tmp_path: Path) -> None:
+    """They are in the tables, but `links` counts as if they were not there."""
+    network = deployment()
+    honest, seal = honest_line(network, 60), Seal(KEY, layout_of(network))
+    line = list[Arrival]()
+    for place, arrival in enumerate(honest):
+        line += [arrival, put(out_of_sync(seal, place % 8, place * 37 % 256), arrival)]
+    told = []
+    for name, frames in (("alone", honest), ("among", line)):
+        logged(tmp_path / name / "logs", name, network, frames)
+        ingested(tmp_path / name)
+        words = [str(tmp_path / name / "tables0"), "--out", str(tmp_path / name / "links"), "--no-spark"]
+        done = CliRunner().invoke(links.command, words)
+        assert done.exit_code == 0, done.output
+        told.append({key: value for key, value in json.loads(done.stdout).items() if key != "run"})
+    assert told[0] == told[1]
+    assert (told[0]["received"], told[0]["reboots"]) == (60, 0)
