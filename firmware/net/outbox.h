@@ -20,7 +20,7 @@
 
 #ifndef OUTBOX_ROOM
 #if CAUSEWAY_SCHEDULED
-#define OUTBOX_ROOM 16 /* the messages of a period wait for its window */
+#define OUTBOX_ROOM (BUNDLES ? 14 : 16) /* the messages of a period wait for its window */
 #else
 #define OUTBOX_ROOM 6
 #endif
