@@ -19,10 +19,6 @@
 
 #include "causeway_layout.h"
 
-#ifndef CAUSEWAY_SCHEDULED
-#define CAUSEWAY_SCHEDULED 0
-#endif
-
 #if CAUSEWAY_SCHEDULED
 
 /** Cycles that the processor may take from its alarm to our step: 2.2 ms to start its oscillator after

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from basestation.testbed.node_times import LINE, local_time, readings, shown, skew_of
 from basestation.testbed.truth_log import ClockSample, Leds, Power, Reset
+from packet_formats import cheader
+from packet_formats.deployment import load
 from tests.testbed.worlds import SECOND, network
 
 LINES = """
@@ -28,7 +30,17 @@ def netclock(root, require_tool, tmp_path_factory):
     folder = tmp_path_factory.mktemp("netclock")
     source, library = folder / "lines.c", folder / "lines.so"
     source.write_text(LINES)
-    include = ("-I", root / "firmware", "-I", root / "firmware/net")
+    (folder / "causeway_layout.h").write_text(cheader.render(load(root / "examples/micaz.toml")))
+    include = (
+        "-I",
+        folder,
+        "-I",
+        root / "firmware",
+        "-I",
+        root / "firmware/net",
+        "-I",
+        root / "firmware/core",
+    )
     subprocess.run([require_tool("gcc"), "-shared", "-fPIC", *include, "-o", library, source], check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.netclock_shown.restype = ctypes.c_uint32

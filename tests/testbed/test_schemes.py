@@ -24,7 +24,7 @@ from tools.schemes_table import (
 )
 
 SECONDS = 10.0
-SEED = 2
+SEED = 8
 # The gateway hears nothing for so long that the messages of this time are lost to it, though the motes hear them: rules
 # that wait for a cause wait in vain, and have to give up.
 DEAF = tuple(
