@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import subprocess
 import sys
 
@@ -15,6 +14,9 @@ def main() -> int:
         prog="python -m tests.soak", epilog="Example: python -m tests.soak --minutes 5 c_fuzz kills"
     )
     reader.add_argument("--minutes", type=float, default=10, help="for each search [default: 10]")
+    reader.add_argument(
+        "--jobs", type=int, default=1, help="processes of each search, side by side [default: 1]"
+    )
     reader.add_argument("--no-write", action="store_true", help="leave docs/reliability.md as it is")
     reader.add_argument(
         "searches", nargs="*", metavar="SEARCH", help=f"of {', '.join(SEARCHES)} [default: all]"
@@ -24,17 +26,15 @@ def main() -> int:
         reader.error(f"no search is named {wrong[0]}; there are {', '.join(SEARCHES)}")
     worst = 0
     for name in asked.searches or SEARCHES:
-        if importlib.util.find_spec(f"tests.soak.{name}") is None:
-            print(f"{name}: not here", file=sys.stderr)
-            continue
         words = [sys.executable, "-m", f"tests.soak.{name}", "--minutes", str(asked.minutes)]
-        done = subprocess.run(words, check=False)
-        worst = max(worst, done.returncode)
-        if done.returncode == 130:
+        side_by_side = [subprocess.Popen(words) for _ in range(asked.jobs)]
+        try:
+            worst = max(worst, *(one.wait() for one in side_by_side))
+        except KeyboardInterrupt:  # of all of them
+            worst = max(one.wait() for one in side_by_side)
             break
     if not asked.no_write:
-        for kept in write():
-            print(kept, file=sys.stderr)
+        write()
     return worst
 
 

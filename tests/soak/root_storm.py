@@ -2,11 +2,12 @@
 
     python -m tests.soak.root_storm --pieces 10 --json
 
-A piece is one timeline: six MICAz motes, a message a second each, the root off one to four times at any moment, for
-half a second and more; the later pieces are the longer ones, up to an hour. In the last six, three hours long, it is
-gone once, for one to two hours. Faults are pairs of stamps that contradict
-happened-before, pairs delivered in the wrong order at phi = 100, clocks in sync further apart than epsilon, and motes
-that say they are out of sync later than two beacon periods after the start.
+A piece is one timeline: six MICAz motes, the root off one to four times at any moment, for half a second and more; the
+later pieces are the longer ones, up to an hour. In the last six, three hours long, it is gone once, for one to two
+hours. Each mote sends a message a second, in timelines of ten minutes and more one in ten seconds: emulation takes most
+of its time for messages, and what is at stake in a long timeline is the time. Faults are pairs of stamps that
+contradict happened-before, pairs delivered in the wrong order at phi = 100, clocks in sync further apart than epsilon,
+and motes that say they are out of sync later than two beacon periods after the start.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ SHORT, LONG = (
     3600.0,
 )  # seconds of the first timelines, and of the last ones in which it is gone several times
 HOURS, LONGEST = 6, 10_800.0  # how many timelines there are behind those, and their seconds
+MINUTES = 600.0  # from this on a timeline is long
 
 
 def seconds_of(number: int) -> float:
@@ -62,18 +64,25 @@ def timeline(number: int, root: int, seconds: float) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def rate_of(seconds: float) -> float:
+    """Messages a second of each mote."""
+    return 1.0 if seconds < MINUTES else 0.1
+
+
 def row_of(seconds: float) -> str:
-    return "minutes" if seconds < 600 else "up to an hour" if seconds < LONGEST else "three hours"
+    if seconds < MINUTES:
+        return "minutes"
+    return f"{'up to an hour' if seconds < LONGEST else 'three hours'}, rate {rate_of(seconds)}"
 
 
 @cache
-def network() -> Bench:
-    return bench(replace(SETTINGS["micaz"], motes=6, rate=1.0))
+def network(rate: float) -> Bench:
+    return bench(replace(SETTINGS["micaz"], motes=6, rate=rate))
 
 
 def storm(number: int, seconds: float | None = None) -> Piece:
-    made = network()
     length = seconds_of(number) if seconds is None else seconds
+    made = network(rate_of(length))
     (root,) = made.network.gateways
     with TemporaryDirectory(prefix="causeway-root-storm-") as folder:
         events = made.run(number + 1, timeline(number, root, length), length, Path(folder))

@@ -1,31 +1,52 @@
-"""What all searches share: pieces one after another, a state that outlives the process, rows of counts.
+"""What all searches share: pieces one after another, results that outlive the process, rows of counts.
 
-A search is a function that does one piece of work, by its number, and says what it counted. The state is a file in
-`.soak`: a search that is started again goes on with the next piece. It ends with its aim, with `--minutes`, with
-`--pieces`, or with Ctrl-C; a piece that was broken off is done again.
+A search is a function that does one piece of work, by its number, and says what it counted. Its results are a file in
+`tests/soak/results`, which is committed: a search that is started again, on any machine, goes on with the next piece.
+It ends with its aim, with `--minutes`, with `--pieces`, or with Ctrl-C; a piece that was broken off is done again.
+Several processes of one search may run side by side: each takes a piece that nobody has. What helps a search (inputs,
+crashes) is in `.soak`, which is not committed.
 """
 
 from __future__ import annotations
 
 import argparse
 import atexit
+import fcntl
 import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property
+from itertools import count
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FAULTS_KEPT = 20
+SEARCHED = ("basestation", "firmware", "packet_formats", "spark_jobs")
 
 
 def state_folder() -> Path:
+    """For corpora, crashes and locks."""
     return Path(os.environ.get("CAUSEWAY_SOAK", ROOT / ".soak"))
+
+
+def results_folder() -> Path:
+    return Path(os.environ.get("CAUSEWAY_SOAK_RESULTS", ROOT / "tests" / "soak" / "results"))
+
+
+@cache
+def version() -> str:
+    """The last commit of what is searched."""
+    words = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", *SEARCHED]
+    said = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    return said or "unknown"
 
 
 @dataclass
@@ -39,20 +60,29 @@ class Piece:
 
 @dataclass
 class State:
-    """What a search has done so far, by row. `faults` keeps the first ones; the rows count all."""
+    """What a search has done so far, by row. `faults` keeps the first ones; the rows count all.
+
+    All pieces below `pieces` are done, and those in `ahead`. `versions`: how many units were done on which commit.
+    """
 
     pieces: int = 0
+    ahead: list[int] = field(default_factory=list)
     seconds: float = 0.0
+    versions: dict[str, int] = field(default_factory=dict)
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
-    def add(self, piece: Piece, seconds: float) -> None:
+    def add(self, number: int, piece: Piece, seconds: float, units: int = 0) -> None:
         row = self.rows.setdefault(piece.row, {})
-        for name, count in {**piece.counts, "faults": len(piece.faults)}.items():
-            row[name] = row.get(name, 0) + count
+        for name, counted in {**piece.counts, "faults": len(piece.faults)}.items():
+            row[name] = row.get(name, 0) + counted
         self.faults = [*self.faults, *piece.faults][:FAULTS_KEPT]
-        self.pieces += 1
-        self.seconds += seconds
+        self.versions[version()] = self.versions.get(version(), 0) + units
+        self.seconds = round(self.seconds + seconds, 1)
+        self.ahead = sorted([*self.ahead, number])
+        while self.pieces in self.ahead:
+            self.ahead.remove(self.pieces)
+            self.pieces += 1
 
     def total(self, name: str) -> int:
         return sum(row.get(name, 0) for row in self.rows.values())
@@ -69,7 +99,7 @@ class Search:
 
     @property
     def path(self) -> Path:
-        return state_folder() / f"{self.name}.json"
+        return results_folder() / f"{self.name}.json"
 
     def load(self) -> State:
         try:
@@ -80,23 +110,61 @@ class Search:
     def save(self, state: State) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_suffix(".new")
-        partial.write_text(json.dumps(asdict(state), indent=1))
+        partial.write_text(json.dumps(asdict(state), indent=1) + "\n")
         partial.replace(self.path)
 
     def run(self, minutes: float = 1e9, pieces: int = sys.maxsize) -> State:
-        state, end, last = self.load(), time.monotonic() + 60 * minutes, 0
-        while state.total(self.unit) < self.aim and time.monotonic() < end and last < pieces:
+        end, last = time.monotonic() + 60 * minutes, 0
+        while last < pieces and time.monotonic() < end and (number := self._claim()) is not None:
             began = time.monotonic()
-            state.add(self.piece(state.pieces), time.monotonic() - began)
-            self.save(state)
+            piece = self.piece(number)
+            with self._alone():
+                state = self.load()
+                state.add(number, piece, time.monotonic() - began, piece.counts.get(self.unit, 0))
+                self.save(state)
+            self._lock(fcntl.LOCK_UN, number)
             last += 1
-        return state
+        return self.load()
 
     def again(self, number: int) -> State:
         """One piece alone, apart from the account."""
         state, began = State(), time.monotonic()
-        state.add(self.piece(number), time.monotonic() - began)
+        state.add(number, self.piece(number), time.monotonic() - began)
         return state
+
+    def _claim(self) -> int | None:
+        """A piece that is not done and that no other process does; none if the aim is reached."""
+        with self._alone():
+            state = self.load()
+            if state.total(self.unit) >= self.aim:
+                return None
+            return next(
+                number
+                for number in count(state.pieces)
+                if number not in state.ahead and self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, number)
+            )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process changes the results meanwhile."""
+        self._lock(fcntl.LOCK_EX, -1)
+        try:
+            yield
+        finally:
+            self._lock(fcntl.LOCK_UN, -1)
+
+    def _lock(self, how: int, number: int) -> bool:
+        """Of the file of locks one byte is the results', the others are pieces'. They end with their process."""
+        try:
+            fcntl.lockf(self._locks, how, 1, number + 1)
+        except BlockingIOError:
+            return False
+        return True
+
+    @cached_property
+    def _locks(self) -> int:
+        state_folder().mkdir(parents=True, exist_ok=True)
+        return os.open(state_folder() / f"{self.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
     def main(self) -> int:
         """The command line of a search: 0 if it found no fault, 1 if it did, 130 if it was interrupted."""
@@ -112,7 +180,6 @@ class Search:
         )
         reader.add_argument("--json", action="store_true", help="print one object for each row")
         asked = reader.parse_args()
-        os.nice(10)
         try:
             state, code = (
                 self.run(asked.minutes, asked.pieces) if asked.piece is None else self.again(asked.piece),
