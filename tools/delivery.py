@@ -3,8 +3,7 @@
     python -m tools.delivery [--write] [--seeds 5] [--processes 2] [--only "10 MICAz"]
 
 It runs the examples' deployments on emulated motes (docs/testbed.md), as `basestation testbed --motes 10 --seconds 120`
-does. Prints a table in Markdown; with --write it also goes into docs/firmware.md. Beside each network stands what the
-same command measured before messages were repeated (BEFORE).
+does. Prints a table in Markdown; with --write it also goes into docs/firmware.md.
 """
 
 from __future__ import annotations
@@ -14,15 +13,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from basestation.testbed import engine, images, topologies
+from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.judge import judge
-from basestation.testbed.setup import Wish, assemble, networks_in
+from basestation.testbed.setup import Wish
 from basestation.testbed.testbed_report import NetworkReport
-from basestation.testbed.truth_log import read
-from packet_formats.boards import BOARDS
 from packet_formats.deployment import load
 from tools.pages import MarkedPlace, table
 
@@ -68,14 +64,6 @@ class DeliveryPoint(NamedTuple):
         )
 
 
-# The firmware of commit d338253: nothing was repeated, and every mote within reach relayed. Five seeds.
-BEFORE = {
-    "10 MICAz": DeliveryPoint(200, 175, 2742, 2706, 12676, 41.2, 0, 0, 6.0),
-    "20 MICAz": DeliveryPoint(398, 352, 5498, 5352, 44932, 52.7, 0, 0, 7.0),
-    "8 MICA2": DeliveryPoint(8, 8, 2356, 2300, 5998, 125.6, 0, 0, 17.0),
-}
-
-
 def point_of(report: NetworkReport) -> DeliveryPoint:
     fates, start = report.fates, report.starting
     return DeliveryPoint(
@@ -94,16 +82,9 @@ def point_of(report: NetworkReport) -> DeliveryPoint:
 def run(name: str, seed: int) -> DeliveryPoint:
     field = FIELDS[name]
     deployment = load(ROOT / "examples" / f"{field.deployment}.toml")
-    margin = BOARDS[deployment.network.board].radio.signal_margin_db
-    topology = topologies.grid(field.motes, hops=deployment.network.hops, margin=margin)
-    (network,) = networks_in([deployment], topology)
-    programs = {network.name: images.programs_for(deployment)}
-    with TemporaryDirectory(prefix="causeway-delivery-") as place:
-        folder = Path(place)
-        scenario = assemble([network], topology, programs, folder, Wish(seed=seed, seconds=field.seconds))
-        with engine.start(engine.build(), scenario.text(), folder / "truth") as started:
-            started.finish()
-        return point_of(judge(read(folder / "truth"), [network]).networks[0])
+    wish = Wish(seed=seed, seconds=field.seconds)
+    with run_on_grid(deployment, field.motes, wish) as (events, network):
+        return point_of(judge(events, [network]).networks[0])
 
 
 def collect(names: Sequence[str], seeds: int, processes: int) -> dict[str, DeliveryPoint]:
@@ -123,21 +104,16 @@ def table_of(found: Mapping[str, DeliveryPoint], seeds: int) -> Iterator[str]:
     yield f"{seeds} seeds each: {lengths}."
     yield ""
     heads = (
-        *("motes", "firmware", "arrived of those stamped in the first 10 s", "later"),
-        *(
-            "transmissions a message",
-            "longest delay, ms",
-            "beyond δ",
-            "violations",
-            "clocks: cycles from the root's",
-        ),
+        "motes",
+        "arrived of those stamped in the first 10 s",
+        "later",
+        "transmissions a message",
+        "longest delay, ms",
+        "beyond δ",
+        "violations",
+        "clocks: cycles from the root's",
     )
-    rows = [
-        (name, when, *_cells(points[name]))
-        for name in found
-        for when, points in (("before", BEFORE), ("now", found))
-    ]
-    yield from table(heads, rows)
+    yield from table(heads, ((name, *_cells(point)) for name, point in found.items()))
 
 
 def _cells(point: DeliveryPoint) -> Iterator[str]:

@@ -19,9 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from pathlib import Path
 from statistics import mean, median
-from tempfile import TemporaryDirectory
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -30,15 +28,15 @@ from basestation.causality.schemes.barrier import Barrier
 from basestation.causality.stream import Stream
 from basestation.causality.violations import count_violations
 from basestation.simulator.simulated_trace import stream_of
-from basestation.testbed import engine, images, topologies
 from basestation.testbed.air import message_of
+from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.judge import SOON_NS, decoded, messages_of
 from basestation.testbed.recorded_messages import Sent
 from basestation.testbed.scenario import ScenarioNetwork
-from basestation.testbed.setup import Wish, assemble, networks_in
+from basestation.testbed.setup import Wish
 from basestation.testbed.testbed_trace import trace_of
 from basestation.testbed.through_station import TruthEvents
-from basestation.testbed.truth_log import Event, ReceptionOutcome, Signal, read
+from basestation.testbed.truth_log import Event, ReceptionOutcome, Signal
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
@@ -290,16 +288,9 @@ def _missed(events: Sequence[Event], lost: Sequence[Passage]) -> Iterator[str]:
 
 
 def run_testbed(seed: int, seconds: float, rate: float) -> LossRun:
-    deployment = deployment_of(IMAGES)
-    topology = topologies.grid(MOTES, hops=HOPS)
-    (network,) = networks_in([deployment], topology)
-    programs = {network.name: images.programs_for(deployment, rate)}
-    with TemporaryDirectory(prefix="causeway-losses-") as place:
-        folder = Path(place)
-        scenario = assemble([network], topology, programs, folder, Wish(seed=seed, seconds=seconds)).text()
-        with engine.start(engine.build(), scenario, folder / "truth") as run:
-            run.finish()
-        return loss_run(list(read(folder / "truth")), network)
+    wish = Wish(seed=seed, seconds=seconds)
+    with run_on_grid(deployment_of(IMAGES), MOTES, wish, rate) as (events, network):
+        return loss_run(list(events), network)
 
 
 # ---- With stubs ----

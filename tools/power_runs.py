@@ -16,17 +16,16 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from basestation.planning.budget import PlannedNetwork, make_budget
 from basestation.planning.life import LifePlan, life_of
 from basestation.planning.trade import with_period
-from basestation.testbed import engine, images, topologies
+from basestation.testbed import images
 from basestation.testbed.energy import Battery
+from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.judge import judge
-from basestation.testbed.setup import Wish, assemble, networks_in
-from basestation.testbed.truth_log import read
+from basestation.testbed.setup import Wish
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.layout import layout_of
@@ -95,18 +94,9 @@ def modelled(field: Field) -> LifePlan:
 
 
 def run(name: str, seed: int, seconds: float) -> PowerPoint:
-    field, deployment = FIELDS[name], deployment_of(FIELDS[name])
-    margin = BOARDS[field.board].radio.signal_margin_db
-    topology = topologies.grid(field.motes, hops=HOPS, margin=margin)
-    (network,) = networks_in([deployment], topology)
-    programs = {network.name: images.programs_for(deployment, RATE)}
-    wish = Wish(seed=seed, seconds=seconds, states=JOINING)
-    with TemporaryDirectory(prefix="causeway-power-") as place:
-        folder = Path(place)
-        scenario = assemble([network], topology, programs, folder, wish)
-        with engine.start(engine.build(), scenario.text(), folder / "truth") as started:
-            started.finish()
-        report = judge(read(folder / "truth"), [network], Battery(since=JOINING)).networks[0]
+    field, wish = FIELDS[name], Wish(seed=seed, seconds=seconds, states=JOINING)
+    with run_on_grid(deployment_of(field), field.motes, wish, RATE) as (events, network):
+        report = judge(events, [network], Battery(since=JOINING)).networks[0]
     fates, energy = report.fates, report.energy
     assert energy is not None
     return PowerPoint(

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from basestation.arrivals import Arrival
 from basestation.causality.rules import Delivery
@@ -26,12 +24,13 @@ from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
 
-from . import engine, images, topologies
+from . import engine
+from .grid_run import run_on_grid
 from .judge import decoded, follow, messages_of
 from .recorded_messages import MessageBook
 from .scenario import ScenarioNetwork
-from .setup import Wish, assemble, networks_in
-from .truth_log import Event, Missed, ReceptionOutcome, RecordedEvent, Signal, Uart, read
+from .setup import Wish
+from .truth_log import Event, Missed, ReceptionOutcome, RecordedEvent, Signal, Uart
 
 NS = 1_000_000_000
 AFTER = 1 << 20  # ticks after the last message: by then an observer has let everything go
@@ -116,16 +115,9 @@ def run_field(
 
     `script` is what else happens, in the engine's `at` lines.
     """
-    topology = topologies.grid(motes, hops=deployment.network.hops)
-    (network,) = networks_in([deployment], topology)
-    programs = {network.name: images.programs_for(deployment, rate)}
-    with TemporaryDirectory(prefix="causeway-field-") as place:
-        folder = Path(place)
-        wish = Wish(seed=seed, seconds=seconds, script=script)
-        scenario = assemble([network], topology, programs, folder, wish).text()
-        with engine.start(engine.build(), scenario, folder / "truth") as run:
-            run.finish()
-        return field_run(read(folder / "truth"), network)
+    wish = Wish(seed=seed, seconds=seconds, script=script)
+    with run_on_grid(deployment, motes, wish, rate) as (events, network):
+        return field_run(events, network)
 
 
 def field_run(events: Iterable[Event], network: ScenarioNetwork) -> FieldRun:

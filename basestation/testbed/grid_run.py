@@ -1,0 +1,36 @@
+"""Runs a deployment's images on a grid of motes, to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from packet_formats.boards import BOARDS
+from packet_formats.deployment import Deployment
+
+from . import engine, images, topologies
+from .scenario import ScenarioNetwork
+from .setup import Wish, assemble, networks_in
+from .truth_log import Event, read
+
+
+@contextmanager
+def run_on_grid(
+    deployment: Deployment, motes: int, wish: Wish, rate: float | None = None
+) -> Iterator[tuple[Iterator[Event], ScenarioNetwork]]:
+    """The events of a run that is over, read one by one, and its network.
+
+    `rate` is each mote's messages a second; None leaves the firmware's own.
+    """
+    margin = BOARDS[deployment.network.board].radio.signal_margin_db
+    topology = topologies.grid(motes, hops=deployment.network.hops, margin=margin)
+    (network,) = networks_in([deployment], topology)
+    programs = {network.name: images.programs_for(deployment, rate)}
+    with TemporaryDirectory(prefix="causeway-grid-") as place:
+        folder = Path(place)
+        scenario = assemble([network], topology, programs, folder, wish).text()
+        with engine.start(engine.build(), scenario, folder / "truth") as run:
+            run.finish()
+        yield read(folder / "truth"), network
