@@ -9,6 +9,7 @@ import random
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from basestation.causality.schemes import TimedScheme
 from basestation.deployed import timed_scheme_of
@@ -94,11 +95,12 @@ def _message(message: Data, layout: DataLayout) -> str:
 
 
 def _records(chance: random.Random) -> list[Record]:
-    return [
-        record(**{member.name: chance.choice(member.range) for member in members(record)})
-        for record in RECORDS
-        for _ in range(2)
-    ]
+    return [_any(record, chance) for record in RECORDS for _ in range(2)]
+
+
+def _any(record: type[Record], chance: random.Random) -> Record:
+    values: dict[str, Any] = {member.name: chance.choice(member.range) for member in members(record)}
+    return record(**values)
 
 
 def _record(record: Record, layout: DataLayout) -> str:
