@@ -68,9 +68,9 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
     cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
     uint8_t answer[SEAL_BYTES(ARRIVED)];
     cw_arrived_put(answer, &arrived);
-#if CAUSEWAY_MIC_BYTES
-    seal_arrived(answer, seal_of_data(message->data, message->length));
-#endif
+    if (SEAL_MIC_BYTES) {
+        seal_arrived(answer, seal_of(message));
+    }
     if (waits(answer)) {
         return;
     }

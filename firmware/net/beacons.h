@@ -5,7 +5,7 @@
  * number, takes a place of its own, and goes when it is the oldest. A question (it knows no hops) has no
  * proof: it moves nothing, and one a second is heard.
  *
- * Without a key there is nothing here: time sync gets each beacon at once.
+ * Without a key there are no proofs: time sync gets each beacon at once.
  */
 #ifndef NET_BEACONS_H
 #define NET_BEACONS_H
@@ -17,18 +17,38 @@
 #include "hal/radio.h"
 #include "timesync.h"
 
-#if CAUSEWAY_MIC_BYTES
-
 /** How many may wait. */
 #ifndef BEACONS_ROOM
 #define BEACONS_ROOM 4
 #endif
 
-/** A beacon of the right length came in. */
+static inline bool beacons_is(const radio_message_t *message)
+{
+    return message->type == CAUSEWAY_AM_BEACON && message->length == CAUSEWAY_BEACON_BYTES;
+}
+
+#if CAUSEWAY_MIC_BYTES
+
+static inline bool beacons_is_proof(const radio_message_t *message)
+{
+    return message->type == CAUSEWAY_AM_PROOF;
+}
+
+/** A beacon came in. */
 void beacons_on_heard(const radio_heard_t *heard, uint32_t now);
 
 /** A proof came in, of any length. False: it proves none that waits. */
 bool beacons_on_proof(const radio_message_t *message, uint32_t now);
+
+#else
+
+#define beacons_is_proof(message) false
+#define beacons_on_proof(message, now) false
+
+static inline void beacons_on_heard(const radio_heard_t *heard, uint32_t now)
+{
+    timesync_on_beacon(heard->message.data, heard->time, heard->error, now);
+}
 
 #endif
 

@@ -4,28 +4,19 @@
 #ifndef NET_BUNDLE_H
 #define NET_BUNDLE_H
 
-#include <string.h>
-
 #include "hal/radio.h"
 
 #define BUNDLES (CAUSEWAY_SCHEDULED && CAUSEWAY_BUNDLE_BYTES > 0)
 
-#if BUNDLES
-
 static inline bool bundle_is(const radio_message_t *message)
 {
-    return message->type == CAUSEWAY_AM_BUNDLE && message->length == CAUSEWAY_BUNDLE_BYTES;
+    return BUNDLES && message->type == CAUSEWAY_AM_BUNDLE && message->length == CAUSEWAY_BUNDLE_BYTES;
 }
 
-/** Message number 0 or 1 of a bundle, as if it had come alone. */
-static inline void bundle_part(const radio_heard_t *bundle, uint8_t number, radio_heard_t *part)
-{
-    *part = *bundle;
-    part->message.type = CAUSEWAY_AM_DATA;
-    part->message.length = CAUSEWAY_PAYLOAD_BYTES;
-    memcpy(part->message.data, bundle->message.data + number * CAUSEWAY_PAYLOAD_BYTES,
-           CAUSEWAY_PAYLOAD_BYTES);
-}
+/** What is done with a message. */
+typedef void bundle_take_t(const radio_heard_t *heard, uint32_t now);
 
-#endif
+/** Do it with each of the two messages of a bundle, as if it had come alone. */
+void bundle_open(const radio_heard_t *bundle, uint32_t now, bundle_take_t *take);
+
 #endif

@@ -9,7 +9,7 @@
  *
  * A mote without the time listens, for a bounded share of its life. A gateway is always awake.
  *
- * Only deployments with a schedule have this module.
+ * Only deployments with a schedule have this module: `if (CAUSEWAY_SCHEDULED)` goes before a call.
  */
 #ifndef NET_SCHEDULE_H
 #define NET_SCHEDULE_H
@@ -18,8 +18,6 @@
 #include <stdint.h>
 
 #include "causeway_layout.h"
-
-#if CAUSEWAY_SCHEDULED
 
 /** Cycles that the processor may take from its alarm to our step: 2.2 ms to start its oscillator after
  * power-save, as Atmel's fuses have it for a crystal, and what the loop does before. */
@@ -100,5 +98,4 @@ bool schedule_on_due(uint8_t round);
 /** Whether the radio has a frame of ours. */
 bool schedule_on_sending(void);
 
-#endif
 #endif

@@ -139,7 +139,7 @@ void seal_data(uint8_t *payload, uint8_t length, uint32_t network)
 
 bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
 {
-    const uint8_t *mic = seal_of_data(payload, length);
+    const uint8_t *mic = payload + SEAL_REST(length);
     uint32_t time = time_of(payload, network);
     cover_data(payload, length, time);
     bool right = is_mic(mic);

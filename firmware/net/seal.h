@@ -7,7 +7,8 @@
  *
  * An AES block takes a millisecond of the loop, never of an interrupt: a data message three, a beacon two.
  *
- * Without a key (CAUSEWAY_MIC_BYTES is 0) there is nothing here.
+ * Without a key SEAL_MIC_BYTES is 0, and there are no such functions: `if (SEAL_MIC_BYTES)` goes before a
+ * call.
  */
 #ifndef NET_SEAL_H
 #define NET_SEAL_H
@@ -16,17 +17,28 @@
 #include <stdint.h>
 
 #include "causeway_layout.h"
+#include "hal/radio.h"
 
+/** A MIC's bytes; a record's bytes on the air: SEAL_BYTES(DOWNLINK); the cycles of the 32768 Hz crystal that
+ * a relay takes to check a data message: what each hop needs more. */
 #if CAUSEWAY_MIC_BYTES
-
-/** A record's bytes on the air: SEAL_BYTES(DOWNLINK). */
+#define SEAL_MIC_BYTES CAUSEWAY_MIC_BYTES
 #define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_SEALED_BYTES
+#define SEAL_HOP_TIME 125
+#else
+#define SEAL_MIC_BYTES 0
+#define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_BYTES
+#define SEAL_HOP_TIME 0
+#endif
 
 /** Of a record's length, what is left without its MIC behind it. */
-#define SEAL_REST(length) ((uint8_t)((length)-CAUSEWAY_MIC_BYTES))
+#define SEAL_REST(length) ((uint8_t)((length)-SEAL_MIC_BYTES))
 
-/** Cycles of the 32768 Hz crystal that a relay takes to check a data message: what each hop needs more. */
-#define SEAL_HOP_TIME 125
+/** A message's MIC. */
+static inline const uint8_t *seal_of(const radio_message_t *message)
+{
+    return message->data + SEAL_REST(message->length);
+}
 
 /** Start; takes a block. */
 void seal_start(void);
@@ -39,12 +51,6 @@ void seal_data(uint8_t *payload, uint8_t length, uint32_t network);
 
 /** Whether a data message is right, for one who heard it at this network time. */
 bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network);
-
-/** A data message's MIC. */
-static inline const uint8_t *seal_of_data(const uint8_t *payload, uint8_t length)
-{
-    return payload + length - CAUSEWAY_MIC_BYTES;
-}
 
 /** The same for health, which has its epoch and time itself. */
 void seal_health(uint8_t *payload);
@@ -63,13 +69,5 @@ bool seal_check_arrived(const uint8_t *payload, const uint8_t *mic);
 /** The proof of a beacon as it went out; its SEAL_BYTES(PROOF). */
 void seal_proof(uint8_t *proof, const uint8_t *beacon);
 bool seal_check_proof(const uint8_t *proof, const uint8_t *beacon);
-
-#else
-
-#define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_BYTES
-#define SEAL_REST(length) (length)
-#define SEAL_HOP_TIME 0
-
-#endif
 
 #endif

@@ -139,7 +139,7 @@ uint32_t timesync_next(void);
  * due. */
 void timesync_fill(uint8_t *payload, uint32_t now);
 
-#if CAUSEWAY_SCHEDULED
+/* With a schedule alone: */
 
 /** The local time at which the last beacon taken was heard; meaningless before a time is known. */
 uint32_t timesync_taken(uint32_t now);
@@ -149,8 +149,6 @@ bool timesync_speaks(uint32_t by);
 
 /** A starting root has heard somebody: whoever is awake now may know the time, and is asked. */
 void timesync_ask_now(uint32_t now);
-
-#endif
 
 const timesync_counters_t *timesync_counters(void);
 

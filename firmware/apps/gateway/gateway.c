@@ -103,19 +103,6 @@ static void hand_up_and_answer(const radio_heard_t *heard, uint32_t now)
     }
 }
 
-#if BUNDLES
-
-static void take_apart(const radio_heard_t *heard, uint32_t now)
-{
-    radio_heard_t part;
-    for (uint8_t i = 0; i < 2; i++) {
-        bundle_part(heard, i, &part);
-        hand_up_and_answer(&part, now);
-    }
-}
-
-#endif
-
 void radio_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
@@ -124,28 +111,23 @@ void radio_on_heard(const radio_heard_t *heard)
         posed++;
         return;
     }
-#if CAUSEWAY_SCHEDULED
-    timesync_ask_now(now);
-    schedule_on_frame(now);
-#endif
-#if BUNDLES
+    if (CAUSEWAY_SCHEDULED) {
+        timesync_ask_now(now);
+        schedule_on_frame(now);
+    }
     if (bundle_is(message)) {
-        take_apart(heard, now);
+        bundle_open(heard, now, hand_up_and_answer);
         return;
     }
-#endif
     hand_up_and_answer(heard, now);
-    if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP &&
-        message->length == CAUSEWAY_BEACON_BYTES) {
-#if CAUSEWAY_MIC_BYTES
+    if (message->group != CAUSEWAY_GROUP) {
+        return;
+    }
+    if (beacons_is(message)) {
         beacons_on_heard(heard, now);
-    } else if (message->type == CAUSEWAY_AM_PROOF && message->group == CAUSEWAY_GROUP) {
+    } else if (beacons_is_proof(message)) {
         beacons_on_proof(message, now);
     }
-#else
-        timesync_on_beacon(message->data, heard->time, heard->error, now);
-    }
-#endif
 }
 
 static bool send_status(uint32_t now)
@@ -188,9 +170,9 @@ static bool send_health(uint32_t now)
     };
     uint8_t data[CAUSEWAY_HEALTH_BYTES], packet[CW_PACKET_LIMIT];
     cw_health_put(data, &health);
-#if CAUSEWAY_MIC_BYTES
-    seal_health(data);
-#endif
+    if (SEAL_MIC_BYTES) {
+        seal_health(data);
+    }
     return line_put(packet, build(CAUSEWAY_AM_HEALTH, data, CAUSEWAY_HEALTH_BYTES, packet));
 }
 

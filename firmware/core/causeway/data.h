@@ -122,6 +122,19 @@ static inline const uint8_t *cw_data_stamp(const uint8_t *payload)
     return payload + CAUSEWAY_STAMP_AT;
 }
 
+/** The tick at which it was sent, by its stamp, for who received it at `tick`; that tick where it cannot
+ * tell.
+ */
+static inline uint32_t cw_data_sent(const uint8_t *payload, uint32_t tick)
+{
+#if CAUSEWAY_CLOCK_WIDTH
+    return cw_data_in_sync(payload) ? cw_stamp_clock(cw_data_stamp(payload), tick) : tick;
+#else
+    (void)payload;
+    return tick;
+#endif
+}
+
 /* Where something stands that is at `place` in the longest payload. */
 static inline uint8_t cw_data_place(uint8_t place, uint8_t length)
 {

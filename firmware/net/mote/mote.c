@@ -1,10 +1,14 @@
 #include "mote.h"
 
+#include "causeway/data.h"
 #include "hal/clock.h"
 #include "hal/radio.h"
+#include "net/commands.h"
+#include "net/health.h"
 #include "net/messaging.h"
 #include "net/outbox.h"
 #include "net/role.h"
+#include "net/stamping.h"
 #include "readings.h"
 #include "timers.h"
 
@@ -81,12 +85,12 @@ static uint8_t battery_of(uint16_t reading)
 
 void readings_on_battery(uint16_t reading)
 {
-    messaging_send_health(battery_of(reading));
+    health_send(battery_of(reading));
 }
 
 /* ---- Commands ---- */
 
-void messaging_on_command(uint8_t command, uint32_t argument)
+void commands_on_command(uint8_t command, uint32_t argument)
 {
     uint32_t now = clock_now();
     switch (command) {
@@ -109,26 +113,15 @@ void messaging_on_command(uint8_t command, uint32_t argument)
 
 /* ---- Messages ---- */
 
-/* When it was sent, by its stamp. */
-static uint32_t sent_tick(const uint8_t *payload, uint32_t tick)
-{
-#if CAUSEWAY_CLOCK_WIDTH
-    return cw_data_in_sync(payload) ? cw_stamp_clock(cw_data_stamp(payload), tick) : tick;
-#else
-    (void)payload;
-    return tick;
-#endif
-}
-
 void messaging_on_data(const radio_message_t *message, uint32_t tick)
 {
     const uint8_t *payload = message->data;
     node_message_t told = {
         .source = cw_data_source(payload),
         .sequence = cw_data_sequence(payload),
-        .order = (uint8_t)messaging_knows(message, tick),
+        .order = (uint8_t)stamping_knows(message, tick),
         .tick = tick,
-        .sent = sent_tick(payload, tick),
+        .sent = cw_data_sent(payload, tick),
         .data = payload + cw_data_place(CAUSEWAY_DATA_AT, message->length),
     };
     app_on_message(&told);

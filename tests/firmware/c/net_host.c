@@ -12,6 +12,7 @@
 #include "hal/sensor.h"
 #include "hal/uart.h"
 #include "net/messaging.h"
+#include "net/traffic.h"
 #include "net/netclock.h"
 #include "net/node.h"
 #include "net/recorder.h"
@@ -19,7 +20,7 @@
 
 #if HOST_GATEWAY
 /* A gateway has no messaging, but the library has all of net/. */
-void messaging_on_command(uint8_t command, uint32_t argument)
+void commands_on_command(uint8_t command, uint32_t argument)
 {
     (void)command;
     (void)argument;
@@ -437,9 +438,9 @@ int host_step(uint32_t time, int start)
     return 0;
 }
 
-const messaging_counters_t *host_messages(void)
+const traffic_t *host_messages(void)
 {
-    return messaging_counters();
+    return &traffic;
 }
 const timesync_counters_t *host_sync(void)
 {

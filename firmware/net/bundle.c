@@ -1,0 +1,19 @@
+#include "bundle.h"
+
+#if BUNDLES
+
+#include <string.h>
+
+/* In its caller its message would be on the stack beside all that is done with other frames. */
+__attribute__((noinline)) void bundle_open(const radio_heard_t *bundle, uint32_t now, bundle_take_t *take)
+{
+    radio_heard_t part = *bundle;
+    part.message.type = CAUSEWAY_AM_DATA;
+    part.message.length = CAUSEWAY_PAYLOAD_BYTES;
+    for (uint8_t i = 0; i < 2; i++) {
+        memcpy(part.message.data, bundle->message.data + i * CAUSEWAY_PAYLOAD_BYTES, CAUSEWAY_PAYLOAD_BYTES);
+        take(&part, now);
+    }
+}
+
+#endif

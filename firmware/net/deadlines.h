@@ -1,0 +1,42 @@
+/** The last local time at which a message may start on the air.
+ *
+ * A message must be at the observer while its sender's clock is at most send tick + CAUSEWAY_DELTA. A relay
+ * uses its own clock: all clocks are within epsilon of it, so a frame that makes delta by it arrives
+ * everywhere by delta + epsilon, and the observer waits that long.
+ *
+ * With a schedule all that was stamped in a window is there at its end, which is no more than delta after its
+ * beginning. Without one, a message leaves time on the air and a short backoff for each hop still to go;
+ * where nobody can tell how old it is, each hop has its share of delta.
+ */
+#ifndef NET_DEADLINES_H
+#define NET_DEADLINES_H
+
+#include <stdint.h>
+
+#include "causeway_layout.h"
+#include "hal/radio.h"
+#include "seal.h"
+
+/** Cycles reserved for channel access, and for checking the message, at each hop still to go. */
+#ifndef MESSAGING_BACKOFF
+#define MESSAGING_BACKOFF (CAUSEWAY_HOP_BACKOFF + SEAL_HOP_TIME)
+#endif
+
+/** A message's time on the air and for channel access: what is kept free for each hop after this one, and the
+ * measure of all waits. */
+#define DEADLINES_HOP ((uint16_t)(radio_airtime(CAUSEWAY_PAYLOAD_BYTES) + MESSAGING_BACKOFF))
+
+/** How long health and commands may wait: they have no deadline of their own. */
+#if CAUSEWAY_SCHEDULED
+#define DEADLINES_PLAIN (UINT32_C(2) << CAUSEWAY_PERIOD_LOG2)
+#else
+#define DEADLINES_PLAIN UINT32_C(32768)
+#endif
+
+/** Of an own message, sent in `tick`, with so many hops after this one. */
+uint32_t deadlines_own(uint32_t tick, uint8_t hops, uint32_t now);
+
+/** Of a data message of another mote, heard in `tick`, with so many hops after this one. */
+uint32_t deadlines_heard(const radio_heard_t *heard, uint8_t hops, uint32_t tick, uint32_t now);
+
+#endif

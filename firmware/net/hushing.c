@@ -1,0 +1,103 @@
+#include "hushing.h"
+
+#include <string.h>
+
+#include "causeway/data.h"
+#include "causeway/records.h"
+#include "hal/clock.h"
+#include "hops.h"
+#include "outbox.h"
+#include "schedule.h"
+#include "seal.h"
+#include "traffic.h"
+
+#if CAUSEWAY_SCHEDULED
+
+/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if
+ * nobody nearer passes it on: if we hear that, we help. */
+static void put_behind(outbox_frame_t *frame)
+{
+    uint8_t round = schedule_round();
+    if (frame->round < OUTBOX_BEHIND) {
+        frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
+    } else if (frame->round == (round | OUTBOX_BEHIND)) {
+        frame->round = (uint8_t)(round + 1);
+    }
+}
+
+#endif
+
+/* Whether a frame need not go out (again) when somebody at this distance from the gateway has sent its
+ * message; 0: the gateway has it. */
+static bool is_done(outbox_frame_t *frame, uint8_t distance)
+{
+    uint8_t ours = (uint8_t)(cw_data_hops(frame->message.data) + 1);
+    if (frame->tries > 0) {
+        return distance < ours || ours > CW_DATA_HOPS_TOP;
+    }
+#if CAUSEWAY_SCHEDULED
+    if (hops_known(clock_now()) && distance == ours) {
+        put_behind(frame);
+        return false;
+    }
+#endif
+    return hops_known(clock_now()) ? distance <= ours : distance == 0;
+}
+
+/* Whether what was heard speaks of this message of ours, whose number it has. */
+static bool speaks_of(const radio_message_t *heard, const radio_message_t *message)
+{
+    if (!SEAL_MIC_BYTES) {
+        return true;
+    }
+    return heard->type == CAUSEWAY_AM_ARRIVED ? seal_check_arrived(heard->data, seal_of(message))
+                                              : memcmp(seal_of(heard), seal_of(message), SEAL_MIC_BYTES) == 0;
+}
+
+/* `heard` tells that somebody at this distance has sent a message. */
+static void hush(const radio_message_t *heard, uint16_t source, uint16_t number, uint8_t distance)
+{
+    for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
+        outbox_frame_t *frame = outbox_frame(i);
+        bool at_radio = i == OUTBOX_ROOM || i == OUTBOX_LAST;
+        if (!frame || frame->message.type != CAUSEWAY_AM_DATA || (frame->kind == OUTBOX_OWN && !at_radio) ||
+            cw_data_source(frame->message.data) != source || cw_data_number(frame->message.data) != number ||
+            !is_done(frame, distance) || !speaks_of(heard, &frame->message)) {
+            continue;
+        }
+        count(&traffic.hushed);
+        frame->used = at_radio;
+        frame->deadline = clock_now(); /* what the radio has goes out, but not again */
+    }
+}
+
+void hushing_on_data(const radio_message_t *message)
+{
+    const uint8_t *payload = message->data;
+    hush(message, cw_data_source(payload), cw_data_number(payload), (uint8_t)(cw_data_hops(payload) + 1));
+}
+
+void hushing_on_arrived(const radio_message_t *message)
+{
+    cw_arrived_t arrived;
+    if (cw_arrived_get(message->data, SEAL_REST(message->length), &arrived)) {
+        hush(message, arrived.source, cw_data_arrived(arrived.number), 0);
+    } else {
+        count(&traffic.foreign);
+    }
+}
+
+/* Nothing has the same source and sequence within a window. */
+void hushing_on_taken(const radio_message_t *message)
+{
+    for (uint8_t at = 0; at + 1 < message->length; at = (uint8_t)(at + 2)) {
+        uint16_t name = cw_get16(message->data + at);
+        for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
+            const outbox_frame_t *frame = outbox_frame(i);
+            if (frame && frame->message.type == CAUSEWAY_AM_DATA &&
+                cw_data_sequence(frame->message.data) == (uint8_t)name) {
+                hush(message, name >> 8, cw_data_number(frame->message.data), 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+#include "relaying.h"
+
+#include <string.h>
+
+#include "causeway/data.h"
+#include "deadlines.h"
+#include "hal/clock.h"
+#include "hops.h"
+#include "judging.h"
+#include "random.h"
+#include "schedule.h"
+#include "stamping.h"
+#include "traffic.h"
+
+/* How often a message goes out here at most, the first time included. */
+#define TRIES 5
+
+/* The last messages that we left to others. */
+#define LEFT_ROOM (!CAUSEWAY_SCHEDULED ? 4 : CAUSEWAY_MOTES < 64 ? CAUSEWAY_MOTES : 64)
+#define LEFT 0x8000U /* in the number of each */
+static struct {
+    uint16_t source, number;
+} left_out[LEFT_ROOM];
+static uint8_t left_next;
+
+/* ---- The first time ---- */
+
+/* Relays that heard the same frame should not all answer it at once: who hears another one keeps quiet. */
+static uint16_t jitter(uint32_t slack)
+{
+    uint16_t spread = 3 * DEADLINES_HOP;
+    return random_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
+}
+
+/* Pass a message on with this byte changed. */
+static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint8_t at, uint8_t changed,
+                    uint32_t not_before, uint32_t deadline)
+{
+    uint32_t wait = CAUSEWAY_SCHEDULED ? 0 : jitter(deadline - not_before); /* else turns keep them apart */
+    outbox_frame_t *frame = traffic_frame(kind, message->type, message->length, not_before + wait, deadline);
+    if (frame) {
+        memcpy(frame->message.data, message->data, message->length);
+        frame->message.data[at] = changed;
+#if CAUSEWAY_SCHEDULED
+        frame->round = schedule_round();
+#endif
+        outbox_put(frame);
+    }
+}
+
+void relaying_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now)
+{
+    pass_on(OUTBOX_PLAIN, message, at, changed, now, now + DEADLINES_PLAIN);
+}
+
+static void leave(const uint8_t *payload)
+{
+    count(&traffic.spent);
+    left_next = (uint8_t)((left_next + 1U) % LEFT_ROOM);
+    left_out[left_next].source = cw_data_source(payload);
+    left_out[left_next].number = (uint16_t)(cw_data_number(payload) | LEFT);
+}
+
+void relaying_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+{
+    const uint8_t *payload = heard->message.data;
+    uint8_t flags = payload[CAUSEWAY_FLAGS_AT];
+    /* with a schedule it comes again, and there may be room then */
+    if (!hops_take(&flags, now) || (CAUSEWAY_SCHEDULED && !outbox_place())) {
+        leave(payload);
+        return;
+    }
+    /* the gateway may have heard what its neighbours hear: its answer goes first */
+    uint8_t hops = flags >> CAUSEWAY_FLAG_HOPS;
+    uint32_t not_before = hops > 0 || CAUSEWAY_SCHEDULED ? now : now + DEADLINES_HOP / 2;
+    uint32_t deadline = deadlines_heard(heard, hops, tick, now);
+    if (clock_before(deadline, not_before)) {
+        count(&traffic.late);
+        stamping_note(RECORDER_LATE, payload);
+    } else {
+        pass_on(OUTBOX_RELAY, &heard->message, CAUSEWAY_FLAGS_AT, flags, not_before, deadline);
+    }
+}
+
+/* The number of one of the last that we left to others; NULL if it is none of them. */
+static uint16_t *left_number(uint16_t source, uint16_t number)
+{
+    for (uint8_t i = 0; i < LEFT_ROOM; i++) {
+        if (left_out[i].source == source && left_out[i].number == (number | LEFT)) {
+            return &left_out[i].number;
+        }
+    }
+    return 0;
+}
+
+void relaying_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+{
+    const uint8_t *payload = heard->message.data;
+    uint16_t *left = left_number(cw_data_source(payload), cw_data_number(payload));
+    if (left && judging_is_right(heard)) {
+        *left = 0;
+        traffic.spent--; /* each message once */
+        relaying_on_new(heard, tick, now);
+    }
+}
+
+/* ---- Again ---- */
+
+#if CAUSEWAY_SCHEDULED
+
+/* What had no clear channel waits for its next turn; NULL if it is too late, or there is no room. */
+static outbox_frame_t *put_back(const outbox_frame_t *frame)
+{
+    outbox_frame_t *place = outbox_place();
+    if (!place || clock_before(frame->deadline, clock_now())) {
+        return 0;
+    }
+    *place = *frame;
+    if (place->kind == OUTBOX_OWN) {
+        place->kind = OUTBOX_RELAY; /* it has its stamp */
+    }
+    outbox_put(place);
+    return place;
+}
+
+bool relaying_waits(const outbox_frame_t *frame)
+{
+    return put_back(frame) || frame->round >= OUTBOX_BEHIND;
+}
+
+/* In the next round. */
+void relaying_repeat(const outbox_frame_t *frame)
+{
+    uint8_t round = (uint8_t)(schedule_round() + 1);
+    outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
+    if (!place) {
+        return;
+    }
+    place->round = round;
+    place->tries++;
+    if (round == CAUSEWAY_ROUNDS - 2) { /* who helps needs a round, too */
+        hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
+    }
+}
+
+#else
+
+bool relaying_waits(const outbox_frame_t *frame)
+{
+    (void)frame;
+    return false;
+}
+
+/* When an answer should have been heard. Two that spoilt each other must not meet again, so the wait varies
+ * by some frames. */
+void relaying_repeat(const outbox_frame_t *frame)
+{
+    uint8_t answer = cw_data_hops(frame->message.data) > 0 ? 3 : 2; /* the gateway's comes soon */
+    uint32_t next = clock_now() + answer * DEADLINES_HOP + random_below(3 * DEADLINES_HOP);
+    outbox_frame_t *place = outbox_place();
+    if (!place || frame->tries + 1 >= TRIES || clock_before(frame->deadline, next)) {
+        return;
+    }
+    *place = *frame;
+    place->kind = OUTBOX_RELAY;
+    place->not_before = next;
+    place->tries++;
+    if (place->tries == TRIES / 2) {
+        hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
+    }
+    outbox_put(place);
+}
+
+#endif
