@@ -176,7 +176,13 @@ class Deployment:
             return None
         board = BOARDS[network.board]
         return schedule_of(
-            board, network.motes, network.hops, network.tinyos, radio.period_ms, radio.window_ms
+            board,
+            network.motes,
+            network.hops,
+            network.tinyos,
+            radio.period_ms,
+            radio.window_ms,
+            self.security.mic,
         )
 
     @property
@@ -283,7 +289,7 @@ def from_dict(tables: Mapping[str, Any]) -> Deployment:
     observer = _observer(_Table("observer", tables.get("observer", {})), clock, stamp.scheme)
     motes = _motes(tables.get("mote", []), network.motes)
     security = _security(_Table("security", tables.get("security", {})))
-    radio = _radio(_Table("radio", tables.get("radio", {})), network, clock)
+    radio = _radio(_Table("radio", tables.get("radio", {})), network, clock, security.mic)
     deployment = Deployment(network, clock, stamp, observer, data, motes, security, radio)
     try:
         layout_of(deployment)
@@ -528,7 +534,7 @@ def _security(table: _Table) -> SecuritySettings:
     return SecuritySettings(mic, _key_file(table))
 
 
-def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings) -> RadioSettings:
+def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings, mic: int) -> RadioSettings:
     keys = RadioSettings.__slots__
     table.known(*keys)
     if not any(table.has(key) for key in keys):
@@ -540,7 +546,7 @@ def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings) -> Rad
     board = BOARDS[network.board]
     try:
         schedule = schedule_of(
-            board, network.motes, network.hops, network.tinyos, radio.period_ms, radio.window_ms
+            board, network.motes, network.hops, network.tinyos, radio.period_ms, radio.window_ms, mic
         )
     except ScheduleError as error:
         raise DeploymentError(table.key(error.key), getattr(radio, error.key), error.reason) from error

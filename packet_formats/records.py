@@ -268,7 +268,10 @@ class Proof:
 @dataclass(frozen=True, slots=True)
 class Taken:
     """Gateway to motes of a network with a schedule: these data messages are here. Eight in one frame, since motes
-    listen only for a short time; free places repeat the last one."""
+    listen only for a short time; free places repeat the last one.
+
+    In a network with a key a message's name is the first two bytes of its MIC, as a little-endian number.
+    """
 
     AM_TYPE: ClassVar[int] = 0x77
     first: int = _integer("u16", "bits 8-15: whose message arrived; 0-7: its sequence")
@@ -279,13 +282,20 @@ class Taken:
     sixth: int = _integer("u16", "as the first")
     seventh: int = _integer("u16", "as the first")
     eighth: int = _integer("u16", "as the first")
+    mic: bytes = b""
 
 
 BUNDLE_TYPE = 0x78  # AM type of two data messages in one frame: packet_formats/bundles.py
 
 Record = Beacon | Heard | Health | Status | Downlink | Arrived | Taken | Proof
 RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived, Taken)
-SEALED: tuple[type[Health | Downlink | Arrived | Proof], ...] = (Health, Downlink, Arrived, Proof)
+SEALED: tuple[type[Health | Downlink | Arrived | Taken | Proof], ...] = (
+    Health,
+    Downlink,
+    Arrived,
+    Taken,
+    Proof,
+)
 
 
 def records_of(mic: int) -> dict[int, type[Record]]:

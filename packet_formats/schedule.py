@@ -95,8 +95,13 @@ def ms(cycles: float) -> float:
     return cycles * 1000 / CRYSTAL_HZ
 
 
-def schedule_of(board: Board, motes: int, hops: int, tinyos: int, period_ms: int, window_ms: int) -> Schedule:
-    """The schedule that two settings lead to; `ScheduleError` says what to write instead if it is impossible."""
+def schedule_of(
+    board: Board, motes: int, hops: int, tinyos: int, period_ms: int, window_ms: int, mic: int = 0
+) -> Schedule:
+    """The schedule that two settings lead to; `ScheduleError` says what to write instead if it is impossible.
+
+    `mic`: of a network with a key, whose beacons are followed by a proof.
+    """
     if period_ms not in PERIODS_LOG2:
         nearest = min(PERIODS_LOG2, key=lambda known: abs(known - period_ms))
         valid = ", ".join(map(str, PERIODS_LOG2))
@@ -111,7 +116,7 @@ def schedule_of(board: Board, motes: int, hops: int, tinyos: int, period_ms: int
             "their turn and one sends its longest message"
         )
         raise ScheduleError("window_ms", reason)
-    schedule = _schedule(board, motes, hops, tinyos, PERIODS_LOG2[period_ms], phase)
+    schedule = _schedule(board, motes, hops, tinyos, PERIODS_LOG2[period_ms], phase, mic)
     if schedule.end + schedule.guard > schedule.period:
         longer = [each for each, log2 in PERIODS_LOG2.items() if schedule.end + schedule.guard <= 1 << log2]
         most = int(ms(schedule.period - schedule.data_start - schedule.guard))
@@ -133,7 +138,9 @@ def least_window_ms(board: Board, motes: int, hops: int, tinyos: int) -> int:
     return -(-ROUNDS * levels * phase * 1000 // CRYSTAL_HZ)
 
 
-def _schedule(board: Board, motes: int, hops: int, tinyos: int, period_log2: int, phase: int) -> Schedule:
+def _schedule(
+    board: Board, motes: int, hops: int, tinyos: int, period_log2: int, phase: int, mic: int
+) -> Schedule:
     slots, ids = board.radio.slots, _slot_ids(motes)
     # Every mote has its mini-slot in the slot of its beacon too.
     turns = slots.guard + (ids + 1) * slots.mini_slot + _longest_frame(board, tinyos)
@@ -142,7 +149,7 @@ def _schedule(board: Board, motes: int, hops: int, tinyos: int, period_log2: int
         phase=phase,
         rounds=ROUNDS,
         levels=min(hops, MOST_LEVELS),
-        beacon_slot=max(slots.beacon_slot, turns),
+        beacon_slot=(2 if mic else 1) * max(slots.beacon_slot, turns),
         beacon_slots=hops,
         beacon_every=slots.beacon_every,
         mini_slot=slots.mini_slot,

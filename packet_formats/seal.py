@@ -33,6 +33,7 @@ from packet_formats.records import (
     Downlink,
     Health,
     Proof,
+    Taken,
     members,
     mic_at,
 )
@@ -139,6 +140,16 @@ class Seal:
 
     def arrived(self, arrived: Arrived, data_mic: bytes) -> bytes:
         return self._mic(self.covered_arrived(arrived, data_mic))
+
+    def covered_taken(self, payload: bytes, epoch: int, cycles: int) -> bytes:
+        """`cycles`: of the network time in its window."""
+        assert self.layout.schedule is not None
+        shift = self.layout.schedule.period_log2
+        head = self._timed_header(Taken.AM_TYPE, epoch, cycles >> shift, TIME_BITS - shift, 0)
+        return head + payload[: mic_at(Taken)]
+
+    def taken(self, payload: bytes, epoch: int, cycles: int) -> bytes:
+        return self._mic(self.covered_taken(payload, epoch, cycles))
 
     def covered_beacon(self, payload: bytes, beacon: Beacon) -> bytes:
         """What a beacon's proof covers: all of its payload as it was sent."""

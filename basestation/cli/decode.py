@@ -16,7 +16,7 @@ from packet_formats.json_form import packet_to_plain
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.phrases import many
-from packet_formats.records import Arrived, Beacon, Downlink, Health, Heard, Proof
+from packet_formats.records import Arrived, Beacon, Downlink, Health, Heard, Proof, Taken
 from packet_formats.seal import ROUNDS, TIME_BITS, Seal
 from packet_formats.tinyos import ActiveMessage
 from packet_formats.values import data_text
@@ -140,7 +140,7 @@ class MicCheck:
         heard, self._heard = self._heard, message if isinstance(message, Heard) else None
         if isinstance(message, Beacon):
             self._beacons[message.sender, message.sequence] = frame.data, message
-        if not isinstance(message, Data | Health | Downlink | Arrived | Proof):
+        if not isinstance(message, Data | Health | Downlink | Arrived | Taken | Proof):
             return None
         wanted = self._wanted(frame.data, message, heard)
         found = "not checked" if not wanted else "right" if message.mic in wanted else "wrong"
@@ -153,7 +153,7 @@ class MicCheck:
         )
 
     def _wanted(
-        self, payload: bytes, message: Data | Health | Downlink | Arrived | Proof, heard: Heard | None
+        self, payload: bytes, message: Data | Health | Downlink | Arrived | Taken | Proof, heard: Heard | None
     ) -> list[bytes]:
         """The MICs that would be right; none where something is missing to tell."""
         seal = self._seal
@@ -170,6 +170,8 @@ class MicCheck:
                 if heard
                 else []
             )
+        if isinstance(message, Taken) and seal.layout.schedule and heard:
+            return [seal.taken(payload, heard.epoch, heard.round << TIME_BITS | heard.time)]
         if isinstance(message, Proof) and (message.sender, message.sequence) in self._beacons:
             return [seal.beacon(*self._beacons[message.sender, message.sequence])]
         return []

@@ -23,7 +23,7 @@ QUEUE_SLOTS = 8  # a mote's queue is short; a message that does not fit is lost,
 CRYSTAL_PPM = 50
 BEACONS_LOST = 1  # in a row, without epsilon being broken
 BITS_PER_LINE_BYTE = 10
-CHECK_MS = 3.8  # three AES blocks on the ATmega128 (docs/security.md)
+CHECK_MS = 2.0  # three AES blocks on the ATmega128 (docs/security.md)
 LINE_FRAMING = 5  # two flags, the packet type, CRC
 LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
 LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stamp
@@ -97,7 +97,8 @@ class PlannedNetwork:
         if not self.period_ms:
             return None
         board = BOARDS[self.board]
-        return schedule_of(board, self.motes, self.hops, self.tinyos, self.period_ms, self.window_ms)
+        shape = self.motes, self.hops, self.tinyos
+        return schedule_of(board, *shape, self.period_ms, self.window_ms, self.mic)
 
     @property
     def beacon_interval(self) -> float:

@@ -108,7 +108,7 @@ def schedule_for(network: PlannedNetwork, period_ms: int) -> Schedule:
     traffic = _Traffic(network, made, period_ms, often=RARE)
     longest = max(traffic.phase_ms(level) for level in range(1, made.levels + 1))
     window = max(least, math.ceil(longest * made.rounds * made.levels))
-    return schedule_of(board, *shape, period_ms, window)
+    return schedule_of(board, *shape, period_ms, window, network.mic)
 
 
 def life_of(

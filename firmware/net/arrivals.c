@@ -10,7 +10,7 @@
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
 #define PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
 
-#if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
+#if CAUSEWAY_SCHEDULED
 
 #define NAMED (CAUSEWAY_TAKEN_BYTES / 2)
 
@@ -24,7 +24,7 @@ static outbox_frame_t *answer_with_room(uint32_t now)
             return frame;
         }
     }
-    return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, CAUSEWAY_TAKEN_BYTES, now, now);
+    return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, SEAL_BYTES(TAKEN), now, now);
 }
 
 void arrivals_on_heard(const radio_message_t *message, uint32_t now)
@@ -35,9 +35,8 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
     if (!frame) {
         return;
     }
-    uint16_t name = (uint16_t)(cw_data_source(message->data) << 8 | cw_data_sequence(message->data));
     for (uint8_t i = frame->tries; i < NAMED; i++) {
-        cw_put16(frame->message.data + 2 * i, name);
+        cw_put16(frame->message.data + 2 * i, arrivals_name(message));
     }
     frame->tries++;
     frame->not_before = now;

@@ -1,17 +1,31 @@
 /** A gateway's answer to data messages: a short frame that names a message, so that nobody sends it again.
- * With a schedule (and without a key) it names up to eight, and goes out when nobody has sent for a moment.
+ * With a schedule it names up to eight, and goes out when nobody has sent for a moment.
  */
 #ifndef NET_ARRIVALS_H
 #define NET_ARRIVALS_H
 
 #include <stdint.h>
 
+#include "causeway/data.h"
 #include "causeway_layout.h"
 #include "hal/radio.h"
+#include "seal.h"
 
 /** The AM type of the answers. */
-#if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
+#if CAUSEWAY_SCHEDULED
 #define ARRIVALS_TYPE CAUSEWAY_AM_TAKEN
+
+/** A data message's name in a Taken. With a key it is of its MIC, which nobody else can make; without one,
+ * nothing has the same source and sequence within a window. */
+static inline uint16_t arrivals_name(const radio_message_t *message)
+{
+#if CAUSEWAY_MIC_BYTES
+    return cw_get16_le(seal_of(message));
+#else
+    return (uint16_t)(cw_data_source(message->data) << 8 | cw_data_sequence(message->data));
+#endif
+}
+
 #else
 #define ARRIVALS_TYPE CAUSEWAY_AM_ARRIVED
 #endif

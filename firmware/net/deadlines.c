@@ -31,7 +31,7 @@ static uint32_t by_share(uint32_t since)
 uint32_t deadlines_own(uint32_t tick, uint8_t hops, uint32_t now)
 {
     if (CAUSEWAY_SCHEDULED) {
-        return by_window();
+        return by_window() - 1; /* before what was passed on to us: nobody else has it */
     }
     return CAUSEWAY_CLOCK_WIDTH ? by_stamp(tick, hops) : by_share(now);
 }

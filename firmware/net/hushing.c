@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "arrivals.h"
 #include "causeway/data.h"
 #include "causeway/records.h"
 #include "hal/clock.h"
@@ -9,6 +10,7 @@
 #include "outbox.h"
 #include "schedule.h"
 #include "seal.h"
+#include "timesync.h"
 #include "traffic.h"
 
 #if CAUSEWAY_SCHEDULED
@@ -54,20 +56,33 @@ static bool speaks_of(const radio_message_t *heard, const radio_message_t *messa
                                               : memcmp(seal_of(heard), seal_of(message), SEAL_MIC_BYTES) == 0;
 }
 
+/* The data message at a place of the outbox, if it has its stamp. */
+static outbox_frame_t *stamped(uint8_t place)
+{
+    outbox_frame_t *frame = outbox_frame(place);
+    bool has_stamp = frame && frame->message.type == CAUSEWAY_AM_DATA &&
+                     (frame->kind != OUTBOX_OWN || place >= OUTBOX_ROOM);
+    return has_stamp ? frame : 0;
+}
+
+/* What the radio has goes out, but not again. */
+static void silence(outbox_frame_t *frame, uint8_t place)
+{
+    count(&traffic.hushed);
+    frame->used = place >= OUTBOX_ROOM;
+    frame->deadline = clock_now();
+}
+
 /* `heard` tells that somebody at this distance has sent a message. */
 static void hush(const radio_message_t *heard, uint16_t source, uint16_t number, uint8_t distance)
 {
     for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
-        outbox_frame_t *frame = outbox_frame(i);
-        bool at_radio = i == OUTBOX_ROOM || i == OUTBOX_LAST;
-        if (!frame || frame->message.type != CAUSEWAY_AM_DATA || (frame->kind == OUTBOX_OWN && !at_radio) ||
-            cw_data_source(frame->message.data) != source || cw_data_number(frame->message.data) != number ||
-            !is_done(frame, distance) || !speaks_of(heard, &frame->message)) {
-            continue;
+        outbox_frame_t *frame = stamped(i);
+        if (frame && cw_data_source(frame->message.data) == source &&
+            cw_data_number(frame->message.data) == number && is_done(frame, distance) &&
+            speaks_of(heard, &frame->message)) {
+            silence(frame, i);
         }
-        count(&traffic.hushed);
-        frame->used = at_radio;
-        frame->deadline = clock_now(); /* what the radio has goes out, but not again */
     }
 }
 
@@ -87,17 +102,42 @@ void hushing_on_arrived(const radio_message_t *message)
     }
 }
 
-/* Nothing has the same source and sequence within a window. */
-void hushing_on_taken(const radio_message_t *message)
+#if CAUSEWAY_SCHEDULED
+
+static bool names(const radio_message_t *taken, const radio_message_t *message)
 {
-    for (uint8_t at = 0; at + 1 < message->length; at = (uint8_t)(at + 2)) {
-        uint16_t name = cw_get16(message->data + at);
-        for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
-            const outbox_frame_t *frame = outbox_frame(i);
-            if (frame && frame->message.type == CAUSEWAY_AM_DATA &&
-                cw_data_sequence(frame->message.data) == (uint8_t)name) {
-                hush(message, name >> 8, cw_data_number(frame->message.data), 0);
-            }
+    for (uint8_t at = 0; at < CAUSEWAY_TAKEN_BYTES; at = (uint8_t)(at + 2)) {
+        if (cw_get16(taken->data + at) == arrivals_name(message)) {
+            return true;
         }
     }
+    return false;
 }
+
+static bool is_right(const radio_message_t *taken)
+{
+    bool right = !SEAL_MIC_BYTES || seal_check_taken(taken->data, timesync_network(clock_now()));
+    if (!right) {
+        traffic_forged();
+    }
+    return right;
+}
+
+/* What names nothing of ours need not be checked. */
+void hushing_on_taken(const radio_message_t *taken)
+{
+    bool checked = false;
+    for (uint8_t i = 0; i <= OUTBOX_LAST && taken->length == SEAL_BYTES(TAKEN); i++) {
+        outbox_frame_t *frame = stamped(i);
+        if (!frame || !names(taken, &frame->message)) {
+            continue;
+        }
+        if (!checked && !is_right(taken)) {
+            return;
+        }
+        checked = true;
+        silence(frame, i);
+    }
+}
+
+#endif

@@ -75,11 +75,17 @@ bool messaging_on_ready(outbox_frame_t *frame, uint32_t now)
     return true;
 }
 
+/* An own data message, which may have had its stamp for a while. */
+static bool is_own(const outbox_frame_t *frame)
+{
+    return frame->message.type == CAUSEWAY_AM_DATA && cw_data_source(frame->message.data) == identity_id();
+}
+
 static void count_sent(const outbox_frame_t *frame)
 {
     if (frame->tries > 0) {
         count(&traffic.repeated);
-    } else if (frame->kind == OUTBOX_OWN) {
+    } else if (is_own(frame)) {
         count(&traffic.sent);
     } else if (frame->kind == OUTBOX_RELAY) {
         count(&traffic.relayed);
@@ -94,7 +100,7 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
     if (result != OUTBOX_SENT && relaying_waits(frame)) {
         return;
     }
-    if (frame->kind == OUTBOX_OWN) {
+    if (is_own(frame) && frame->tries == 0) {
         messaging_on_sent(result == OUTBOX_SENT, cw_data_sequence(frame->message.data));
     }
     if (result == OUTBOX_SENT) {

@@ -223,9 +223,6 @@ static bool may_go(const outbox_frame_t *frame, uint32_t now)
 static outbox_frame_t *most_urgent(uint32_t now)
 {
     outbox_frame_t *found = 0;
-#if CAUSEWAY_SCHEDULED
-    round_now = schedule_our_round();
-#endif
     for (outbox_frame_t *frame = frames; frame < END; frame++) {
         if (frame->used && !clock_before(now, frame->not_before) && may_go(frame, now) &&
             (!found || clock_before(frame->deadline, found->deadline))) {
@@ -362,6 +359,29 @@ static void send_frame(outbox_frame_t *frame, uint32_t now)
 
 #if CAUSEWAY_SCHEDULED
 
+#if CAUSEWAY_MIC_BYTES
+
+/* To seal a message takes longer than a turn: own ones are stamped and sealed as soon as their phase begins.
+ */
+static void seal_own(uint32_t now)
+{
+    for (outbox_frame_t *frame = frames; round_now == 0 && frame < END; frame++) {
+        if (!frame->used || frame->kind != OUTBOX_OWN || clock_before(now, frame->not_before) ||
+            !may_send_own()) {
+            continue;
+        }
+        outbox_frame_t own = *frame;
+        frame->used = false;
+        if (outbox_on_ready(&own, now)) {
+            count_own();
+            own.kind = OUTBOX_RELAY;
+            *frame = own;
+        }
+    }
+}
+
+#endif
+
 static bool is_its_turn(const outbox_frame_t *frame, uint32_t now)
 {
     return schedule_awake() && (!needs_turn(frame) || schedule_turn(now, &turn));
@@ -400,6 +420,12 @@ void outbox_service(uint32_t now)
     if (!busy && timesync_due(now) && may_speak()) {
         send_beacon(now);
     }
+#if CAUSEWAY_SCHEDULED
+    round_now = schedule_our_round();
+#if CAUSEWAY_MIC_BYTES
+    seal_own(now);
+#endif
+#endif
     outbox_frame_t *frame;
     while (!busy && (frame = most_urgent(now)) != 0 && is_its_turn(frame, now)) {
         send_frame(frame, now);

@@ -217,6 +217,30 @@ bool seal_check_arrived(const uint8_t *payload, const uint8_t *mic)
     return is_mic(payload + CAUSEWAY_ARRIVED_MIC_AT);
 }
 
+/* ---- Taken ---- */
+
+#if CAUSEWAY_SCHEDULED
+
+static void cover_taken(const uint8_t *payload, uint32_t network)
+{
+    put_timed_header(CAUSEWAY_AM_TAKEN, network, CAUSEWAY_PERIOD_LOG2, 0);
+    put(payload, CAUSEWAY_TAKEN_BYTES);
+}
+
+void seal_taken(uint8_t *payload, uint32_t network)
+{
+    cover_taken(payload, network);
+    write_mic(payload + CAUSEWAY_TAKEN_MIC_AT);
+}
+
+bool seal_check_taken(const uint8_t *payload, uint32_t network)
+{
+    cover_taken(payload, network);
+    return is_mic(payload + CAUSEWAY_TAKEN_MIC_AT);
+}
+
+#endif
+
 /* ---- Proofs ---- */
 
 static void cover_beacon(const uint8_t *beacon)

@@ -5,7 +5,8 @@
  * the whole time of which the stamp carries the low bits. So what is played again after its window has passed
  * is wrong.
  *
- * An AES block takes a millisecond of the loop, never of an interrupt: a data message three, a beacon two.
+ * An AES block takes half a millisecond of the loop, never of an interrupt: a data message three, a beacon
+ * two.
  *
  * Without a key SEAL_MIC_BYTES is 0, and there are no such functions: `if (SEAL_MIC_BYTES)` goes before a
  * call.
@@ -24,7 +25,7 @@
 #if CAUSEWAY_MIC_BYTES
 #define SEAL_MIC_BYTES CAUSEWAY_MIC_BYTES
 #define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_SEALED_BYTES
-#define SEAL_HOP_TIME 125
+#define SEAL_HOP_TIME 66
 #else
 #define SEAL_MIC_BYTES 0
 #define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_BYTES
@@ -65,6 +66,10 @@ bool seal_check_command(const uint8_t *payload, uint32_t made);
 /** An Arrived speaks of one message alone: the one with this MIC. */
 void seal_arrived(uint8_t *payload, const uint8_t *mic);
 bool seal_check_arrived(const uint8_t *payload, const uint8_t *mic);
+
+/** A Taken speaks of messages of the window that is open at this network time. */
+void seal_taken(uint8_t *payload, uint32_t network);
+bool seal_check_taken(const uint8_t *payload, uint32_t network);
 
 /** The proof of a beacon as it went out; its SEAL_BYTES(PROOF). */
 void seal_proof(uint8_t *proof, const uint8_t *beacon);

@@ -2,16 +2,19 @@
 
 import ctypes
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from packet_formats.deployment import Deployment, load
+from packet_formats.deployment import Deployment, SecuritySettings, load
+from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
-from packet_formats.records import Beacon
+from packet_formats.records import Beacon, Taken, size
 from packet_formats.schedule import Schedule
+from packet_formats.seal import Seal
 from tests.firmware.net_world import HZ, Node, World, library
 
 WRAP = 1 << 32
@@ -127,3 +130,73 @@ def test_a_root_that_restarts_takes_the_time_up(deployment: Deployment, require_
     assert watched.gateway.c.timesync_epoch() == epoch
     off = abs((watched.gateway.network() - watched.motes[0].network() + WRAP // 2) % WRAP - WRAP // 2)
     assert off < deployment.clock.epsilon << deployment.clock.tick_log2
+
+
+# ---- With a key ----
+
+KEY = Key(bytes(range(16)))
+
+
+@pytest.fixture
+def sealed(deployment: Deployment) -> Deployment:
+    return replace(deployment, security=SecuritySettings(4, "site.key"), key=KEY)
+
+
+def data_on_air(watched: Watched) -> list[tuple[int, int, int]]:
+    return [frame for frame in watched.frames if frame[1] == watched.data_type]
+
+
+def test_with_a_key_the_gateway_names_what_arrived_by_its_mic(sealed: Deployment, require_tool) -> None:
+    """All arrives, the base station makes the same MICs, and motes believe them: each message goes out once a hop."""
+    watched = Watched(require_tool("gcc"), sealed)
+    found_itself(watched)
+    seal = Seal(KEY, layout_of(sealed))
+    stamped: set[tuple[int, int]] = set()
+    watched.world.on_event = lambda node, kind, peer, sequence, tick: (
+        stamped.add((node.id, sequence)) if kind == "send" else None
+    )
+    named: set[bytes] = set()
+    mics: set[bytes] = set()
+
+    def on_air(node: Node, message: Any, end: float) -> None:
+        watched.on_air(node, message, end)
+        payload = bytes(message.data[: message.length])
+        if message.type == watched.data_type and payload[0] == 0:
+            mics.add(payload[-4:-2])
+        if message.type == Taken.AM_TYPE:
+            assert payload[16:] == seal.taken(payload, node.c.timesync_epoch(), node.network())
+            named.update(payload[at : at + 2] for at in range(0, 16, 2))
+
+    watched.world.on_air = on_air
+    watched.arrived()
+    watched.run(96.0)
+    assert len(stamped) > 3 * 90 / 5 * 0.8
+    assert stamped <= watched.arrived()
+    assert mics
+    assert mics <= named
+    hops = sum(source + 1 for source, _ in stamped)
+    assert len(data_on_air(watched)) < 1.2 * hops
+
+
+def test_a_stranger_cannot_say_that_a_message_arrived(sealed: Deployment, require_tool) -> None:
+    """Whoever has no key hears a message, and names it: it goes out again, since the gateway did not."""
+    watched = Watched(require_tool("gcc"), sealed, motes=1)
+    found_itself(watched)
+    mote = watched.motes[0]
+    watched.world.deaf_to = {Taken.AM_TYPE}  # the gateway's own word gets lost
+
+    def on_air(node: Node, message: Any, end: float) -> None:
+        watched.on_air(node, message, end)
+        if node is mote and message.type == watched.data_type:
+            forged = type(message).from_buffer_copy(message)
+            forged.type, forged.length = Taken.AM_TYPE, size(Taken, 4)
+            name = bytes(message.data[message.length - 4 : message.length - 2])
+            for at, byte in enumerate(name * 8 + b"\1\2\3\4"):
+                forged.data[at] = byte
+            mote.hear(forged, end)
+
+    watched.world.on_air = on_air
+    watched.run(48.0)
+    sent = mote.messages["sent"]
+    assert sent > 5
+    assert len(data_on_air(watched)) > 3 * 5

@@ -62,7 +62,10 @@ def test_the_arithmetic_is_the_firmwares(netclock, start, time, part, skew, behi
     local = (start + elapsed) % 2**32
     netclock.put(start, time, part, skew, behind, since, slew)
     lines = bytes(LINE.size) + LINE.pack(start, time, part, skew, behind, since, slew)
-    assert shown(lines, 1, local) == netclock.netclock_shown(ctypes.c_uint32(local))
+    told = netclock.netclock_shown(ctypes.c_uint32(local))
+    assert shown(lines, 1, local) == told
+    with_rounds = bytes(LINE.size + 1) + lines[LINE.size :] + b"\x05"  # of a network with a key
+    assert shown(with_rounds, 1, local) == told
 
 
 def lit(node, red, t=0):

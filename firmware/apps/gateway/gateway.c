@@ -335,6 +335,11 @@ void role_on_epoch(uint8_t epoch)
 
 bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)
 {
+#if CAUSEWAY_SCHEDULED && CAUSEWAY_MIC_BYTES
+    if (frame->message.type == CAUSEWAY_AM_TAKEN) {
+        seal_taken(frame->message.data, timesync_network(now));
+    }
+#endif
     (void)frame;
     (void)now;
     return true;
