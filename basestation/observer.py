@@ -36,7 +36,10 @@ DUPLICATE = Reception(None)
 
 def _digest(data: Data) -> int:
     """A number for all that a message says but for its hops, which relays change; never 0."""
-    return hash((data.in_sync, data.saturated, data.complete, data.stamp, data.receipts, data.data)) | 1
+    return (
+        hash((data.in_sync, data.saturated, data.complete, data.stamp, data.receipts, data.data, data.age))
+        | 1
+    )
 
 
 class Observer:

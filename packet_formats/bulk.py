@@ -144,6 +144,7 @@ def data_dtype(layout: DataLayout) -> np.dtype[np.void]:
         ("complete", np.bool_),
         ("boot", np.uint8),
         ("hops", np.uint8),
+        *([("event_age", np.uint8)] if layout.has_age else []),
         ("clock", np.uint16),
         ("c", np.uint16),
         *((name, np.uint16) for name, _ in stamp.head if name not in ("clock", "c")),
@@ -197,6 +198,8 @@ def _fill(
     rows["complete"] = flags & FLAG_COMPLETE
     rows["boot"] = flags >> BOOT_SHIFT & BOOT_MASK
     rows["hops"] = flags >> HOPS_SHIFT & HOPS_MASK
+    if layout.has_age:
+        rows["event_age"] = payload[:, layout.age_at]
     head = len(layout.stamp.head)
     for (name, _), value in zip(layout.stamp.head, values, strict=False):
         rows[name] = value
@@ -309,6 +312,8 @@ def _encode_form(rows: NDArray[np.void], layout: DataLayout) -> Bytes:
     _put_source(payload[:, : layout.source_bytes], rows["source"], layout)
     payload[:, layout.sequence_at] = rows["sequence"]
     payload[:, layout.flags_at] = _flags(rows)
+    if layout.has_age:
+        payload[:, layout.age_at] = rows["event_age"]
     stamp = payload[:, layout.stamp_at : layout.receipts_at]
     head = len(layout.stamp.head)
     for index, field in enumerate(layout.stamp.fields):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from packet_formats.ages import AGAIN, AGAIN_UNITS_LOG2, UNITS_LOG2
 from packet_formats.boards import BOARDS, RADIOS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, StampLayout, layout_of
@@ -247,6 +248,7 @@ def _payload(layout: DataLayout) -> list[Define]:
         ("SOURCE_BYTES", layout.source_bytes, ""),
         ("SEQUENCE_AT", layout.sequence_at, ""),
         ("FLAGS_AT", layout.flags_at, ""),
+        *_age(layout),
         ("STAMP_AT", layout.stamp_at, ""),
         ("RECEIPTS_AT", layout.receipts_at, ""),
         ("RECEIPTS", layout.receipts, "slots; an unused one repeats our own id and sequence"),
@@ -257,6 +259,18 @@ def _payload(layout: DataLayout) -> list[Define]:
         ("PAYLOAD_BYTES_LEAST", min(layout.items_in), ""),
         ("AM_BUNDLE", _hex(BUNDLE_TYPE), ""),
         ("BUNDLE_BYTES", layout.bundle_bytes, "two data messages in a frame; 0: they do not fit"),
+    ]
+
+
+def _age(layout: DataLayout) -> list[Define]:
+    if layout.schedule is None:
+        return []
+    period_log2 = layout.schedule.period_log2
+    return [
+        ("AGE_AT", layout.age_at, "of the event when the stamp is made"),
+        ("AGE_SHIFT", period_log2 - UNITS_LOG2, "from cycles to the age's units, up to AGE_AGAIN - 1"),
+        ("AGE_AGAIN", AGAIN, "from here on: of a message that is sent again, up to 255"),
+        ("AGE_AGAIN_SHIFT", period_log2 - AGAIN_UNITS_LOG2, "from cycles to the units of that"),
     ]
 
 

@@ -70,6 +70,7 @@ class MessageReader:
             for type_, record in records_of(layout.mic).items()
         }
         self._head = Struct(f"{order}{source}BB")
+        self._age_at, self._stamp_at = layout.age_at if layout.has_age else 0, layout.stamp_at
         self._receipt = Struct(f"{order}{source}B")
         self._forms = {length: _StampShifts(stamp, items) for length, items in layout.items_in.items()}
         self._receipts = layout.receipts * self._receipt.size
@@ -98,8 +99,8 @@ class MessageReader:
         if form is None:
             return None
         source, sequence, flags = self._head.unpack_from(raw)
-        stamp_end = self._head.size + form.size
-        stamp = form.read(int.from_bytes(raw[self._head.size : stamp_end], "big"))
+        stamp_end = self._stamp_at + form.size
+        stamp = form.read(int.from_bytes(raw[self._stamp_at : stamp_end], "big"))
         if stamp is None:
             return None
         own, data_at = (source, sequence), stamp_end + self._receipts
@@ -117,4 +118,5 @@ class MessageReader:
             receipts=tuple([slot for slot in slots if slot != own]),
             data=raw[data_at:mic_at],
             mic=raw[mic_at:],
+            age=raw[self._age_at] if self._age_at else 0,
         )

@@ -7,6 +7,7 @@ from dataclasses import asdict, fields, replace
 from types import NoneType
 from typing import Any
 
+from packet_formats.ages import is_again
 from packet_formats.layout import DataLayout, StampLayout
 from packet_formats.messages import Data, FormatError, Message, Unknown, decode_message, encode_message
 from packet_formats.phrases import did_you_mean
@@ -113,9 +114,15 @@ def message_to_plain(message: Message, layout: DataLayout) -> dict[str, Any]:
         plain["stamp"] = dict(zip(names, message.stamp, strict=False))
         plain["receipts"] = [list(receipt) for receipt in message.receipts]
         plain["data"] = message.data.hex()
+        plain |= _age_of(plain.pop("age"), layout)
         if layout.values:
             plain["values"] = values_in(layout, message.data)
     return plain
+
+
+def _age_of(code: int, layout: DataLayout) -> dict[str, Any]:
+    """The age of a message's event: as its byte, in ms, and whether the message was sent before."""
+    return {"age": code, "age_ms": layout.age_ms(code), "again": is_again(code)} if layout.has_age else {}
 
 
 def message_from_plain(plain: Any, layout: DataLayout) -> Message:
@@ -123,7 +130,7 @@ def message_from_plain(plain: Any, layout: DataLayout) -> Message:
         raise FormatError("message must be an object")
     name, values = plain.get("name"), {key: value for key, value in plain.items() if key != "name"}
     if name == "data":
-        _refuse_unknown(values, Data, "values")
+        _refuse_unknown(values, Data, "values", "age_ms", "again")
         return _data_from_plain(values, layout)
     named = {record.__name__.lower(): record for record in records_of(layout.mic).values()}
     record = named.get(str(name))
@@ -167,8 +174,18 @@ def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
         hops=_whole(values, "hops", 0),
         receipts=tuple((_integer("receipt", slot[0]), _integer("receipt", slot[1])) for slot in receipts),
         data=_application_data(values, layout),
+        age=_age(values, layout),
         **_mic(values, layout),
     )
+
+
+def _age(values: Mapping[str, Any], layout: DataLayout) -> int:
+    """The age's byte, with which what else is told of it must agree."""
+    code = _whole(values, "age", 0)
+    told = _age_of(code, layout)
+    if any(key in values and values[key] != told.get(key) for key in ("age_ms", "again")):
+        raise FormatError("age, age_ms and again differ; leave only age")
+    return code
 
 
 def _application_data(values: Mapping[str, Any], layout: DataLayout) -> bytes:

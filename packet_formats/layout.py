@@ -276,8 +276,21 @@ class DataLayout:
         return self.source_bytes + 1
 
     @property
-    def stamp_at(self) -> int:
+    def has_age(self) -> bool:
+        """Whether messages tell how old their event is (packet_formats/ages.py)."""
+        return self.schedule is not None
+
+    @property
+    def age_at(self) -> int:
         return self.source_bytes + HEADER_AFTER_SOURCE
+
+    @property
+    def stamp_at(self) -> int:
+        return self.age_at + self.has_age
+
+    def age_ms(self, code: int) -> int | None:
+        """The age of an event whose message says this; None where messages say nothing of it."""
+        return self.schedule.age_ms(code) if self.schedule else None
 
     @property
     def receipts_at(self) -> int:
@@ -356,7 +369,7 @@ class DataLayout:
         if self.mic:
             parts |= {"mic": self.mic, "rounds": ROUND_BITS}  # that MICs cover
         if self.schedule:
-            parts["schedule"] = self.schedule.text
+            parts |= {"schedule": self.schedule.text, "age": 1}
         return "causeway-1 " + " ".join(f"{key}={value}" for key, value in parts.items())
 
     @cached_property

@@ -63,6 +63,9 @@ class Data:
     receipts: tuple[tuple[int, int], ...] = ()  # (source, sequence), used slots only
     data: bytes = b""
     mic: bytes = b""  # of a network with a key; else empty
+    age: int = (
+        0  # of the event when the stamp was made, as packet_formats.ages codes it; with a schedule alone
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ def data_struct(layout: DataLayout, items: int) -> Any:
         "source" / source,
         "sequence" / Byte,
         "flags" / flags,
+        "age" / Array(int(layout.has_age), Byte),
         "stamp" / BitStruct(*stamp),
         "receipts" / Array(layout.receipts, Struct("source" / source, "sequence" / Byte)),
         "data" / Bytes(layout.data_bytes),
@@ -180,6 +184,7 @@ def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
         receipts=tuple(slot for slot in slots if slot != own),
         data=bytes(parsed.data),
         mic=bytes(parsed.mic),
+        age=sum(parsed.age),
     )
 
 
@@ -250,6 +255,7 @@ def encode_data(message: Data, layout: DataLayout) -> bytes:
                     "saturated": message.saturated,
                     "in_sync": message.in_sync,
                 },
+                "age": [message.age] * layout.has_age,
                 "stamp": {**dict(zip(names, message.stamp, strict=True)), "padding": 0},
                 "receipts": [{"source": source, "sequence": sequence} for source, sequence in slots],
                 "data": message.data,
@@ -265,6 +271,7 @@ def _check_data(message: Data, layout: DataLayout) -> None:
     _check("sequence", message.sequence, byte)
     _check("boot", message.boot, range(8))
     _check("hops", message.hops, range(4))
+    _check("age", message.age, byte if layout.has_age else range(1))
     if layout.stamp.items_of(len(message.stamp)) is None:
         raise FormatError(f"the stamp has {layout.stamp.count_text}, not {len(message.stamp)}")
     for field, value in zip(layout.stamp.fields, message.stamp, strict=False):

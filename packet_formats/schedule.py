@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from packet_formats.ages import age_cycles
 from packet_formats.boards import CRYSTAL_HZ, Board
 from packet_formats.layout import PAYLOAD_LIMIT
 
@@ -84,6 +85,10 @@ class Schedule:
     def delta_ticks(self, tick_log2: int) -> int:
         """The least delta in ticks."""
         return -(-self.window >> tick_log2)
+
+    def age_ms(self, code: int) -> int:
+        """The age of an event whose message says this, in whole ms."""
+        return int(ms(age_cycles(code, self.period_log2)))
 
     @property
     def text(self) -> str:

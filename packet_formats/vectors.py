@@ -64,7 +64,16 @@ CASES: tuple[tuple[int, int, int, dict[str, Any]], ...] = (
     (3, 32, 200, {"scheme": "barrier"}),
     (10, 10, 10, {"scheme": "shlc"}),
     (3, 32, 10, {"scheme": "barrier"}),
+    (2, 241, 10, {"scheme": "shlc"}),
+    (3, 1200, 10, {"scheme": "barrier", "receipts": 1}),
+    (2, 1600, 10, {"scheme": "sequence"}),
 )
+# The [radio] of some cases, in networks of three hops.
+SCHEDULES: dict[int, dict[str, Any]] = {
+    41: {"period_ms": 16000, "window_ms": 7504},
+    42: {"period_ms": 8000, "window_ms": 1152},
+    43: {"period_ms": 8000, "window_ms": 3000},
+}
 # The [[data]] of some cases; each type is there, and scales that are exact and that are not.
 VALUES: dict[int, list[dict[str, Any]]] = {
     39: [
@@ -82,7 +91,8 @@ VALUES: dict[int, list[dict[str, Any]]] = {
 }
 
 # With a MIC: a clock that is a sum, one that is not, none, two-byte sources, names of a variable number.
-SEALED_CASES = (0, 5, 20, 4, 35)
+# And with a schedule.
+SEALED_CASES = (0, 5, 20, 4, 35, 41)
 KEY = Key(bytes(range(16)))
 
 
@@ -115,7 +125,7 @@ def deployments() -> list[Deployment]:
 
 def _deployment(number: int, tinyos: int, mic: int = 0) -> Deployment:
     epsilon, delta, motes, stamp = CASES[number]
-    values = VALUES.get(number, [])
+    values, radio = VALUES.get(number, []), SCHEDULES.get(number)
     return from_dict(
         {
             "network": {
@@ -124,10 +134,12 @@ def _deployment(number: int, tinyos: int, mic: int = 0) -> Deployment:
                 "motes": motes,
                 "tinyos": tinyos,
                 **({"sensor_board": "mts310"} if values else {"data_bytes": number % 5}),
+                **({"hops": 3} if radio else {}),
             },
             "clock": {"tick_log2": 5 + number % 6, "epsilon": epsilon, "delta": delta},
             "stamp": stamp,
             "data": values,
+            **({"radio": radio} if radio else {}),
             **({"security": {"mic": mic, "key": "known.key"}} if mic else {}),
         }
     )
@@ -163,7 +175,9 @@ def _data_messages(layout: DataLayout) -> Iterator[Data]:
     most = (1 << 8 * layout.source_bytes) - 1
     full_receipts = tuple((most - 1, 255) for _ in range(layout.receipts))
     yield Data(0, 0, (0,) * least, in_sync=False, data=bytes(layout.data_bytes))
-    yield Data(most, 255, tuple(tops), True, True, True, 7, 3, full_receipts, b"\xff" * layout.data_bytes)
+    full = b"\xff" * layout.data_bytes
+    oldest = 255 * layout.has_age
+    yield Data(most, 255, tuple(tops), True, True, True, 7, 3, full_receipts, full, age=oldest)
     draw = Draw(layout.canonical)
     for _ in range(2):
         used = draw.upto(layout.receipts)
@@ -180,6 +194,7 @@ def _data_messages(layout: DataLayout) -> Iterator[Data]:
             hops=draw.upto(3),
             receipts=tuple((draw.upto(most), draw.upto(0x50)) for _ in range(used)),
             data=bytes(draw.upto(255) for _ in range(layout.data_bytes)),
+            age=draw.upto(255) if layout.has_age else 0,
         )
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from basestation.cli import common
+from packet_formats.ages import AGAIN
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
@@ -70,6 +71,8 @@ def parts(layout: DataLayout) -> list[PayloadPart]:
         PayloadPart("saturated", flags + 6, 1, "a field of the stamp holds its top code"),
         PayloadPart("in sync", flags + 7, 1, "the sender's clock follows the root"),
     ]
+    if layout.has_age:
+        found.append(PayloadPart("event age", layout.age_at * 8, 8, _age(layout)))
     start = layout.stamp_at * 8
     found += [
         PayloadPart(f.name, start + f.offset, f.bits, _meaning(f.name, layout)) for f in layout.stamp.fields
@@ -104,6 +107,11 @@ def _value(value: Value) -> str:
         text += f" {'+' if value.offset > 0 else '-'} {abs(value.offset)}"
     text += f" in {value.unit}" if value.unit else ""
     return text + (f", read from the sensor {value.sensor}" if value.sensor else "")
+
+
+def _age(layout: DataLayout) -> str:
+    unit, most, again = (layout.age_ms(code) for code in (1, AGAIN - 1, AGAIN + 1))
+    return f"of the event at its stamp, in {unit} ms up to {most}; from {AGAIN} on: sent again, in {again} ms"
 
 
 def _meaning(name: str, layout: DataLayout) -> str:

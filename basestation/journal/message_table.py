@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from basestation.causality.boots import NO_BYTES, UNTIMED, MoteBoots
 from basestation.causality.modular import nearest
 from basestation.observer import PATIENCE
-from basestation.traces.schema import messages_table, payload_column, values_column
+from basestation.traces.schema import age_columns, messages_table, payload_column, values_column
 from basestation.traces.stamp_columns import read_stamps
 from packet_formats import bulk
 from packet_formats.bulk import Frames
@@ -611,6 +611,7 @@ def _plain_columns(data: NDArray[np.void], payload: NDArray[np.uint8], layout: D
         "payload": payload_column(payload, bulk.data_lengths(data, layout)),
         "saturated": data["saturated"],
         "values": values_column(data["data"], layout),
+        **age_columns(data, layout),
     }
 
 

@@ -27,7 +27,7 @@ LINGER_S = 1.0  # that the first of a batch waits for others
 PAUSES_S = (1.0, 4.0, 15.0)  # before a server that is away or busy is tried again
 TOKEN = "CAUSEWAY_INFLUX_TOKEN"
 DATABASE = "causeway"
-OWN = ("sequence", "place", "held_ms", "late", "in_sync")  # fields of `message` that are not values
+OWN = ("sequence", "place", "held_ms", "late", "in_sync", "age_ms")  # fields of `message` that are not values
 
 
 class Place(Protocol):
@@ -149,6 +149,7 @@ def _message(item: Delivered, layout: DataLayout) -> dict[str, Any]:
         "held_ms": item.held_ms,
         "late": item.late,
         "in_sync": item.in_sync,
+        **({} if (age_ms := layout.age_ms(item.data.age)) is None else {"age_ms": age_ms}),
     }
 
 

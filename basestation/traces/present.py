@@ -2,7 +2,8 @@
 
 Format 1 had the stamp in columns of its own, `r`, `c`, `kn0`, ..., as many as the deployment's stamp had entries; types
 as narrow as their fields; and neither `number` nor `causes` nor, at first, `vector_most`. Tables of format 2 that were
-written before a deployment could name its data have no `values`.
+written before a deployment could name its data have no `values`; before messages told the age of their event, no
+`age_ms` and `again`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import pyarrow.compute as pc
 from . import schema
 
 STAMP = "stamp"
-ADDED = ("number", "values", "causes", schema.LATER)  # columns that older tables do not have
+ADDED = (
+    "number",
+    "values",
+    "age_ms",
+    "again",
+    "causes",
+    schema.LATER,
+)  # columns that older tables do not have
 
 
 def stored_columns(found: Sequence[str], wanted: Sequence[str]) -> list[str]:

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from packet_formats.ages import is_again
 from packet_formats.bulk import decode_values
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout
@@ -99,6 +100,8 @@ def messages_schema() -> pa.Schema:
             pa.field("in_sync", pa.bool_(), False),
             pa.field("saturated", pa.bool_(), False),
             pa.field("values", VALUES),
+            pa.field("age_ms", pa.int32()),
+            pa.field("again", pa.bool_()),
             pa.field("stamp", STAMP, False),
             pa.field("causes", CAUSES),
             pa.field("sent", pa.int64()),
@@ -139,6 +142,14 @@ def values_column(data: NDArray[np.uint8], layout: DataLayout) -> pa.Array:
     names = pa.array(list(columns)).take(pa.array(np.tile(np.arange(len(columns)), count)))
     numbers = np.column_stack(list(columns.values())).reshape(-1)
     return pa.MapArray.from_arrays(ends, names, pa.array(numbers, from_pandas=True))  # NaN is null
+
+
+def age_columns(rows: NDArray[np.void], layout: DataLayout) -> dict[str, Any]:
+    """The columns that tell how old events were, of rows of `bulk.data_dtype`; none where messages do not say it."""
+    if not layout.has_age:
+        return {}
+    ages = np.array([layout.age_ms(code) for code in range(256)], np.int32)
+    return {"age_ms": ages[rows["event_age"]], "again": is_again(rows["event_age"])}
 
 
 def value_of(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

@@ -27,6 +27,7 @@ from basestation.live.happenings import (
     Tentative,
     Violation,
 )
+from packet_formats.ages import is_again
 from packet_formats.layout import DataLayout
 from packet_formats.messages import Data
 from packet_formats.phrases import many
@@ -49,7 +50,7 @@ class TextRow(NamedTuple):
 def row_of(happening: Happening, layout: DataLayout | None = None) -> TextRow | None:
     """The line for an event; None if it is not worth one. The layout tells what a message's data means."""
     if isinstance(happening, Delivered):
-        return _delivered(happening, _data(happening.data, layout))
+        return _delivered(happening, _data(happening.data, layout), shown_age(happening.data, layout))
     if isinstance(happening, Tentative):
         text = f"{_data(happening.data, layout)}  {happening.text}".lstrip()
         return TextRow("tentative", str(happening.name), text, "dim")
@@ -60,8 +61,15 @@ def _data(message: Data, layout: DataLayout | None) -> str:
     return message.data.hex() if layout is None else data_text(layout, message.data)
 
 
-def _delivered(happening: Delivered, data: str) -> TextRow:
-    marks = [shown_move(happening.moved)] if happening.moved else []
+def shown_age(message: Data, layout: DataLayout | None) -> list[str]:
+    """How old the event was when its message got its stamp, where messages tell it, and whether it was sent before."""
+    if layout is None or (age_ms := layout.age_ms(message.age)) is None:
+        return []
+    return [f"{age_ms / 1000:.1f} s old", *(["again"] if is_again(message.age) else [])]
+
+
+def _delivered(happening: Delivered, data: str, age: list[str]) -> TextRow:
+    marks = [*age, *([shown_move(happening.moved)] if happening.moved else [])]
     marks += ["late"] if happening.late else []
     marks += ["out of sync"] if not happening.in_sync else []
     marks += ["concurrent"] if happening.concurrent else []

@@ -31,6 +31,7 @@ from basestation.live.happenings import (
 from basestation.live.station import Station
 from basestation.views.lines import row_of
 from basestation.views.mote_table import GRAVE, trouble
+from packet_formats.ages import is_again
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.messages import Data
 from packet_formats.records import RSSI_UNKNOWN, Beacon, Health
@@ -170,6 +171,8 @@ class Feed:
         if arrived.name is None or not isinstance(message, Data):
             return
         node = self.passages.node(arrived.name)
+        sent_ms = self._clock.sent_ms(arrived, node)
+        age_ms = self.station.layout.age_ms(message.age)
         self._put(
             {
                 "key": arrived.number,
@@ -177,7 +180,9 @@ class Feed:
                 "name": str(arrived.name),
                 "mote": message.source,
                 "boot": message.boot,
-                "sent_ms": self._clock.sent_ms(arrived, node),
+                "event_ms": None if age_ms is None else (sent_ms or ms(arrived.wall_ns)) - age_ms,
+                "again": is_again(message.age),
+                "sent_ms": sent_ms,
                 "came_ms": ms(arrived.wall_ns),
                 "gateway": arrived.gateway,
                 "rssi": _rssi(arrived),

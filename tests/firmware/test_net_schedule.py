@@ -107,6 +107,26 @@ def test_motes_sleep_and_everything_arrives(deployment: Deployment, require_tool
     assert 0 < max(watched.awake.values()) < 0.04 * 96 * 64
 
 
+def test_messages_tell_how_old_their_event_is(deployment: Deployment, require_tool) -> None:
+    """The pauses between a mote's events are those of its timer, though its messages leave together."""
+    watched, layout = Watched(require_tool("gcc"), deployment), layout_of(deployment)
+    found_itself(watched)
+    watched.gateway.pairs()
+    watched.run(96.0)
+    events: dict[int, dict[int, float]] = {mote.id: {} for mote in watched.motes}
+    for heard, _, message in watched.gateway.pairs():
+        if isinstance(message, Data):
+            age_ms = layout.age_ms(message.age)
+            assert age_ms is not None
+            events[message.source].setdefault(message.sequence, heard.time / HZ - age_ms / 1000)
+    for known in events.values():
+        pauses = [known[n + 1] - known[n] for n in known if n + 1 in known]
+        assert len(pauses) > 10
+        assert all(
+            0.75 * 5 - 1.3 < pause < 1.25 * 5 + 1.3 for pause in pauses
+        )  # one is a window later at most
+
+
 def test_a_mote_that_starts_late_joins_within_a_period(deployment: Deployment, require_tool) -> None:
     watched = Watched(require_tool("gcc"), deployment)
     found_itself(watched)

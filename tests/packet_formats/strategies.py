@@ -1,14 +1,17 @@
 """Random deployments, layouts and messages for the property tests."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
+from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data
 from packet_formats.records import RECORDS, Record, members
+from packet_formats.schedule import schedule_of
 from packet_formats.schemes import names, ordered
 from packet_formats.tinyos import Ack, ActiveMessage
 from packet_formats.values import TYPES
@@ -92,8 +95,14 @@ def deployments(draw: st.DrawFn) -> Deployment:
         raise
 
 
-def layouts() -> st.SearchStrategy[DataLayout]:
-    return deployments().map(layout_of)
+SCHEDULE = schedule_of(BOARDS["micaz"], motes=10, hops=3, tinyos=1, period_ms=16000, window_ms=1152)
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> DataLayout:
+    """Of motes that listen always and, where there is room for the age, by a schedule."""
+    layout = layout_of(draw(deployments()))
+    return replace(layout, schedule=SCHEDULE) if layout.left and draw(st.booleans()) else layout
 
 
 @st.composite
@@ -112,6 +121,7 @@ def data_messages(draw: st.DrawFn, layout: DataLayout) -> Data:
         hops=draw(st.integers(0, 3)),
         receipts=tuple(draw(st.lists(slot, max_size=layout.receipts))),
         data=draw(st.binary(min_size=layout.data_bytes, max_size=layout.data_bytes)),
+        age=draw(byte) if layout.has_age else 0,
     )
 
 

@@ -22,6 +22,8 @@ def row_of(message: Data, layout: DataLayout) -> np.ndarray:
     named = dict(zip([f.name for f in layout.stamp.fields], message.stamp, strict=True))
     for name in ("source", "sequence", "in_sync", "saturated", "complete", "boot", "hops"):
         row[name] = getattr(message, name)
+    if layout.has_age:
+        row["event_age"] = message.age
     for name, _ in layout.stamp.head:
         row[name] = named[name]
     row["entries"] = message.stamp[len(message.stamp) - layout.stamp.entries :]

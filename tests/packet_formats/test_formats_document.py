@@ -43,5 +43,5 @@ def test_every_member_has_its_row(document: str) -> None:
         assert [row for row in section.splitlines() if re.match(r"\| \d", row)] == rows
 
 
-def test_there_are_eighty_two_layouts() -> None:
-    assert len(deployments()) == 82
+def test_there_are_eighty_eight_layouts() -> None:
+    assert len(deployments()) == 88

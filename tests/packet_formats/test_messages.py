@@ -45,7 +45,7 @@ def test_the_payload_is_where_the_layout_says(data: st.DataObject) -> None:
     slots = [*message.receipts, *[(message.source, message.sequence)] * layout.receipts][: layout.receipts]
     expected = (
         message.source.to_bytes(layout.source_bytes, order)  # type: ignore[arg-type]
-        + bytes([message.sequence, flags])
+        + bytes([message.sequence, flags, *[message.age] * layout.has_age])
         + layout.stamp.pack(message.stamp)
         + b"".join(s.to_bytes(layout.source_bytes, order) + bytes([q]) for s, q in slots)  # type: ignore[arg-type]
         + message.data

@@ -79,7 +79,7 @@ def test_it_is_part_of_the_layout_and_of_the_header() -> None:
     )
     assert len({layout_of(each).hash for each in (always, every16, every8)}) == 3
     assert "schedule" not in layout_of(always).canonical
-    assert layout_of(every16).canonical.endswith(" schedule=19,3145,3,10")
+    assert layout_of(every16).canonical.endswith(" schedule=19,3145,3,10 age=1")
     assert "CAUSEWAY_SCHEDULED                  0" in cheader.render(always)
     header = cheader.render(every16)
     found = dict(re.findall(r"^#define CAUSEWAY_(\w+) +([^ \n]+)", header, re.MULTILINE))

@@ -63,7 +63,8 @@ export class Details {
     const chips = [[STATES[row.state] ?? row.state, row.state]];
     if (wrong) chips.unshift([wrong, row.wrong]);
     if (row.late) chips.push(["late", "warn"]);
-    if (row.in_sync === false) chips.push(["out of sync", "warn"]);
+    if (row.again) chips.push(["sent again: the gateway missed it", ""]);
+  if (row.in_sync === false) chips.push(["out of sync", "warn"]);
     if (row.concurrent) chips.push(["concurrent with its neighbours", ""]);
     if (row.moved) chips.push([`moved ${row.moved} places`, ""]);
     if (row.gave_up) chips.push([row.gave_up, "warn"]);
@@ -84,6 +85,7 @@ export class Details {
 /** The stations of a message, with times. */
 function wayOf(row) {
   const way = [];
+  if (row.event_ms !== null && row.event_ms !== undefined) way.push(["Event", clockText(row.event_ms, true)]);
   if (row.sent_ms !== null && row.sent_ms !== undefined) way.push(["Sent", clockText(row.sent_ms, true)]);
   const travelled = row.sent_ms ? `, ${durationText(row.came_ms - row.sent_ms)} later` : "";
   way.push(["Came", clockText(row.came_ms, true) + travelled]);

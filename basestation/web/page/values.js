@@ -39,13 +39,12 @@ export class Values {
     const from = end - Number(this.span.value);
     const series = new Map();
     const { messages } = this.rows;
-    for (let at = messages.length - 1; at >= Math.max(0, messages.length - MOST_READ); at -= 1) {
-      const row = messages[at];
-      if (row.came_ms < from) break;
+    const recent = messages.slice(-MOST_READ).filter(({ came_ms }) => came_ms >= from);
+    for (const row of recent.sort((one, other) => momentOf(other) - momentOf(one))) {
       const number = row.values?.[this.chosen];
       if (number === null || number === undefined) continue;
       if (!series.has(row.mote)) series.set(row.mote, { mote: row.mote, times: [], numbers: [] });
-      series.get(row.mote).times.push(row.sent_ms ?? row.came_ms);
+      series.get(row.mote).times.push(momentOf(row));
       series.get(row.mote).numbers.push(number);
     }
     const curves = [...series.values()].sort((one, other) => one.mote - other.mote);
@@ -64,4 +63,9 @@ export class Values {
     const name = make("span", { class: "value-name" }, this.title(mote));
     return make("li", { class: "value" }, name, make("b"), curve(`${this.chosen} of ${this.title(mote)}`));
   }
+}
+
+/** When what a message tells of was: an event may have waited for its message to be sent. */
+function momentOf(row) {
+  return row.event_ms ?? row.sent_ms ?? row.came_ms;
 }
