@@ -1,19 +1,25 @@
 """Runs networks that `plan` would build on emulated motes, and sets what they drew beside what the model said.
 
     python -m tools.power_runs [--write] [--only "10 MICAz, 16 s"] [--seeds 5] [--seconds 3600] [--processes 2]
+    python -m tools.power_runs --night [--write]
 
 `make power-runs` runs it. Each mote sends a message in ten seconds, over three hops, by a schedule whose window `plan`
 chose, on the testbed's grid (docs/testbed.md). Every message is judged by the true happened-before. Prints a table in
-Markdown; with --write it also goes into docs/power.md.
+Markdown; with --write it also goes into docs/power.md. --night is one run of ten hours.
+
+Runs that are over are kept in .pio/power_runs.jsonl, so that a command that was stopped goes on where it was. They
+count as long as the images are the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
@@ -28,13 +34,23 @@ from basestation.testbed.judge import judge
 from basestation.testbed.setup import Wish
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment, from_dict
+from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.phrases import many
+from packet_formats.records import MIC_BYTES
 from tools.pages import MarkedPlace, table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "power.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "power.md"
+KEPT = ROOT / ".pio" / "power_runs.jsonl"
 PLACE = MarkedPlace(PAGE, "<!-- runs: made by `make power-runs` -->", "<!-- end of the runs -->")
-HOPS, RATE, DATA_BYTES = 3, 0.1, 6
+NIGHT = MarkedPlace(
+    PAGE, "<!-- night: made by `python -m tools.power_runs --night --write` -->", "<!-- end of the night -->"
+)
+NIGHT_NAME, NIGHT_SECONDS = "10 MICAz, 16 s", 36_000.0
+HOPS, RATE = 3, 0.1
+DATA_BYTES = {0: 6, MIC_BYTES: 5}  # by the MIC's: two messages of a MICA2 fit in one frame
+KEY = Key(bytes(range(16)))
 JOINING = 150.0  # seconds that are not counted: the network finds itself
 
 
@@ -44,11 +60,26 @@ class Field(NamedTuple):
     board: str
     motes: int
     period_ms: int
+    loss: float = 0.0  # of frames, on each link
+    mic: int = 0
+
+    @property
+    def name(self) -> str:
+        lost = f", {self.loss:.0%} lost" if self.loss else ""
+        key = ", with a key" if self.mic else ""
+        return f"{self.motes} {BOARDS[self.board].title}, {self.period_ms // 1000} s{lost}{key}"
 
 
 FIELDS = {
-    f"{motes} {BOARDS[board].title}, {period} s": Field(board, motes, 1000 * period)
-    for board, motes, period in (("micaz", 10, 16), ("micaz", 10, 8), ("mica2", 10, 16), ("micaz", 20, 16))
+    field.name: field
+    for field in (
+        Field("micaz", 10, 16000),
+        Field("micaz", 10, 8000),
+        Field("mica2", 10, 16000),
+        Field("micaz", 20, 16000),
+        *(Field(board, 10, 16000, loss=loss) for board in ("micaz", "mica2") for loss in (0.05, 0.1)),
+        *(Field(board, 10, 16000, mic=MIC_BYTES) for board in ("micaz", "mica2")),
+    )
 }
 
 
@@ -64,38 +95,50 @@ class PowerPoint(NamedTuple):
     worst_days: float
 
 
+class RunName(NamedTuple):
+    """Which run it was."""
+
+    name: str  # of the network
+    seed: int
+    seconds: float
+    images: str
+
+
 def planned(field: Field) -> PlannedNetwork:
-    network = PlannedNetwork(field.motes, field.board, RATE, HOPS, data_bytes=DATA_BYTES)
+    data_bytes = DATA_BYTES[field.mic]
+    network = PlannedNetwork(field.motes, field.board, RATE, HOPS, data_bytes=data_bytes, mic=field.mic)
     return with_period(network, field.period_ms)
 
 
 def deployment_of(field: Field) -> Deployment:
     """As `plan` would write it, with a stamp by the clock."""
     network, clock = planned(field), make_budget(planned(field)).clock
-    return from_dict(
+    deployment = from_dict(
         {
             "network": {
                 "name": f"{field.board}-{field.motes}-{field.period_ms // 1000}",
                 "board": field.board,
                 "motes": field.motes,
                 "hops": HOPS,
-                "data_bytes": DATA_BYTES,
+                "data_bytes": network.data_bytes,
             },
             "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta},
             "stamp": {"scheme": "shlc"},
             "radio": {"period_ms": network.period_ms, "window_ms": network.window_ms},
+            **({"security": {"mic": field.mic, "key": "site.key"}} if field.mic else {}),
         }
     )
+    return replace(deployment, key=KEY) if field.mic else deployment
 
 
 def modelled(field: Field) -> LifePlan:
     network = replace(planned(field), stamp_bytes=layout_of(deployment_of(field)).stamp.size)
-    return life_of(network, network.schedule)
+    return life_of(network, network.schedule, field.loss)
 
 
 def run(name: str, seed: int, seconds: float) -> PowerPoint:
     field, wish = FIELDS[name], Wish(seed=seed, seconds=seconds, states=JOINING)
-    with run_on_grid(deployment_of(field), field.motes, wish, RATE) as (events, network):
+    with run_on_grid(deployment_of(field), field.motes, wish, RATE, field.loss) as (events, network):
         report = judge(events, [network], Battery(since=JOINING)).networks[0]
     fates, energy = report.fates, report.energy
     assert energy is not None
@@ -110,20 +153,39 @@ def run(name: str, seed: int, seconds: float) -> PowerPoint:
     )
 
 
+class Runs:
+    """Runs that are over, one a line of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.found = {RunName(*run): PowerPoint(*point) for run, point in map(json.loads, lines)}
+
+    def keep(self, run: RunName, point: PowerPoint) -> None:
+        self.found[run] = point
+        with self._path.open("a") as file:
+            file.write(json.dumps([run, point]) + "\n")
+
+
+def images_of(field: Field) -> str:
+    """Builds them, and says which they are."""
+    programs = images.programs_for(deployment_of(field), RATE)
+    both = programs.mote.path.read_bytes() + programs.gateway.path.read_bytes()
+    return sha256(both).hexdigest()[:16]
+
+
 def collect(names: Sequence[str], seeds: int, seconds: float, processes: int) -> dict[str, list[PowerPoint]]:
-    found: dict[str, list[PowerPoint]] = {name: [] for name in names}
-    for name in names:  # before the processes do it side by side
-        images.programs_for(deployment_of(FIELDS[name]), RATE)
+    built = {name: images_of(FIELDS[name]) for name in names}  # before the processes do it side by side
+    runs = Runs(KEPT)
+    wanted = [RunName(name, seed, seconds, built[name]) for name in names for seed in range(1, seeds + 1)]
     with ProcessPoolExecutor(processes) as pool:
-        jobs = [(name, seed) for name in names for seed in range(1, seeds + 1)]
-        running = {pool.submit(run, *job, seconds): job for job in jobs}
+        running = {pool.submit(run, *which[:3]): which for which in wanted if which not in runs.found}
         for done, future in enumerate(as_completed(running), start=1):
-            name, seed = running[future]
-            found[name].append(future.result())
-            print(
-                f"{done} of {len(jobs)}: {name}, seed {seed}: {future.result()}", file=sys.stderr, flush=True
-            )
-    return found
+            which, point = running[future], future.result()
+            runs.keep(which, point)
+            told = f"{done} of {len(running)}: {which.name}, seed {which.seed}: {point}"
+            print(told, file=sys.stderr, flush=True)
+    return {name: [runs.found[which] for which in wanted if which.name == name] for name in names}
 
 
 def table_of(found: Mapping[str, Sequence[PowerPoint]], seconds: float) -> Iterator[str]:
@@ -155,12 +217,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", choices=FIELDS, action="append", help="this network; may be repeated")
+    parser.add_argument("--night", action="store_true", help=f"one run of ten hours: {NIGHT_NAME}")
     given = parser.parse_args()
+    if given.night:
+        given.only, given.seeds, given.seconds = [NIGHT_NAME], 1, NIGHT_SECONDS
     found = collect(given.only or list(FIELDS), given.seeds, given.seconds, given.processes)
     content = "\n".join(table_of(found, given.seconds))
     print(content)
     if given.write:
-        PLACE.write(content)
+        (NIGHT if given.night else PLACE).write(content)
 
 
 if __name__ == "__main__":

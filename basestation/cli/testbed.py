@@ -97,6 +97,12 @@ NETWORK_OPTIONS = [
     click.option(
         "--gateway", "named", type=int, multiple=True, help="Id of a gateway in the file; repeatable."
     ),
+    click.option(
+        "--loss",
+        type=common.FiniteFloat(0, 0.99),
+        default=0.0,
+        help="The share of frames that each link loses by chance. [default: 0]",
+    ),
     click.option("--noise", type=FILE, help="Noise readings in dBm: one line per millisecond."),
     click.option(
         "--ppm",
@@ -264,7 +270,7 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
     for deployment in deployments:
         images.refuse_board(deployment)
     refuse_too_many(deployments, given["motes"] or 0)
-    topology = _topology(deployments, given)
+    topology = topologies.lossy(_topology(deployments, given), given["loss"])
     networks = networks_in(deployments, topology)
     boards = {node: network.deployment.network.board for network in networks for node in network.nodes}
     if given["capture"] is not None:

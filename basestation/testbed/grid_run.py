@@ -18,14 +18,15 @@ from .truth_log import Event, read
 
 @contextmanager
 def run_on_grid(
-    deployment: Deployment, motes: int, wish: Wish, rate: float | None = None
+    deployment: Deployment, motes: int, wish: Wish, rate: float | None = None, loss: float = 0.0
 ) -> Iterator[tuple[Iterator[Event], ScenarioNetwork]]:
     """The events of a run that is over, read one by one, and its network.
 
-    `rate` is each mote's messages a second; None leaves the firmware's own.
+    `rate` is each mote's messages a second; None leaves the firmware's own. `loss` is the share of frames that each
+    link loses.
     """
     margin = BOARDS[deployment.network.board].radio.signal_margin_db
-    topology = topologies.grid(motes, hops=deployment.network.hops, margin=margin)
+    topology = topologies.lossy(topologies.grid(motes, hops=deployment.network.hops, margin=margin), loss)
     (network,) = networks_in([deployment], topology)
     programs = {network.name: images.programs_for(deployment, rate)}
     with TemporaryDirectory(prefix="causeway-grid-") as place:

@@ -249,6 +249,14 @@ def _hops_to(start: Iterable[int], places: Sequence[int], carries: Callable[[Lin
     return found
 
 
+def lossy(topology: RadioTopology, loss: float) -> RadioTopology:
+    """The same, with a share of all frames lost on each link by chance, beside what noise and collisions take."""
+    if not loss:
+        return topology
+    kept = {link: (1 - loss) * topology.deliveries.get(link, 1.0) for link in topology.gains}
+    return replace(topology, deliveries=kept)
+
+
 def shared(topology: RadioTopology, networks: int) -> RadioTopology:
     """One topology for several networks whose nodes stand side by side: network k's begin at k * places."""
     step = topology.places

@@ -16,6 +16,7 @@ from basestation.testbed.topologies import (
     from_places,
     grid,
     line,
+    lossy,
 )
 
 
@@ -146,3 +147,12 @@ def test_the_intel_lab(root):
     found = from_links(real(root, "intel_lab/connectivity.txt.gz"), Wanted())
     assert 45 <= found.motes <= 54
     assert all(0 < p <= 1 for p in found.deliveries.values())
+
+
+def test_each_link_loses_its_share():
+    found = lossy(grid(10), 0.1)
+    assert found.deliveries.keys() == found.gains.keys()
+    assert set(found.deliveries.values()) == {0.9}
+    assert lossy(found, 0.5).deliveries[0, 1] == pytest.approx(0.45)
+    assert found.hops() == grid(10).hops()
+    assert lossy(grid(10), 0.0) == grid(10)
