@@ -49,7 +49,7 @@ NIGHT = MarkedPlace(
 )
 NIGHT_NAME, NIGHT_SECONDS = "10 MICAz, 16 s", 36_000.0
 HOPS, RATE = 3, 0.1
-DATA_BYTES = {0: 6, MIC_BYTES: 5}  # by the MIC's: two messages of a MICA2 fit in one frame
+DATA_BYTES = {0: 6, MIC_BYTES: 4}  # by the MIC's: two messages of a MICA2 fit in one frame
 KEY = Key(bytes(range(16)))
 JOINING = 150.0  # seconds that are not counted: the network finds itself
 
