@@ -16,6 +16,8 @@
 #include "timesync.h"
 
 #define SECOND UINT32_C(32768)
+#define REST_MOST (32 * SECOND)
+#define CHECK_PAUSE 4096U /* cycles between two looks at whether memory has kept its state */
 
 #ifndef CAUSEWAY_NODE_ID
 #define CAUSEWAY_NODE_ID 1
@@ -57,8 +59,15 @@ void node_start(void)
     role_start(now);
 }
 
+static uint16_t checked; /* when the state was looked at last: the low half of local time */
+
+/* Several times a second: to look in each step would take a sixth of a mote's time awake. */
 static __attribute__((noinline)) void check(uint32_t now)
 {
+    if ((uint16_t)((uint16_t)now - checked) < CHECK_PAUSE) {
+        return;
+    }
+    checked = (uint16_t)now;
     if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) ||
         !role_sound(now)) {
         board_reset();
@@ -80,11 +89,24 @@ static uint32_t earlier(uint32_t a, uint32_t b)
     return clock_before(a, b) ? a : b;
 }
 
+static uint32_t due; /* when somebody has something to do */
+
 /* At least every second, for the watchdog. */
 static void set_alarm(uint32_t now)
 {
-    clock_alarm(earlier(now + SECOND, earlier(outbox_next(now), role_next(now))));
+    clock_alarm(earlier(now + SECOND, due));
 }
+
+#if CAUSEWAY_SCHEDULED
+
+/* Whether a mote that sleeps was only woken for the watchdog: something is due later, but not as late as memory
+ * that has changed may say. */
+static bool may_rest(uint8_t events, uint32_t now)
+{
+    return (events & ~EVENT_ALARM) == 0 && !schedule_awake() && due - now - 1 < REST_MOST;
+}
+
+#endif
 
 static void show(uint32_t now)
 {
@@ -93,23 +115,32 @@ static void show(uint32_t now)
 #else
     const bool shown = true;
 #endif
-    leds_set((uint8_t)(role_leds() | (timesync_in_sync(now) || !shown ? 0 : LED_RED) |
+    leds_set((uint8_t)(role_leds() | (!shown || timesync_in_sync(now) ? 0 : LED_RED) |
                        (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
-/* Whatever the events say: one that memory has not kept is missed for a second at most. */
+/* Whatever the events say: one that memory has not kept is missed for a second at most, or until a sleeping mote has
+ * something to do. */
 void node_step(void)
 {
     uint8_t events = events_take();
-    check(clock_now());
+    uint32_t now = clock_now();
+    watchdog_pat();
+    check(now);
+#if CAUSEWAY_SCHEDULED
+    if (may_rest(events, now)) {
+        set_alarm(now);
+        return;
+    }
+#endif
     radio_service();
     role_step(events);
-    uint32_t now = clock_now();
+    now = clock_now();
     outbox_service(now);
     show(now);
+    due = earlier(outbox_next(now), role_next(now));
     set_alarm(now);
     restarts_step(now);
-    watchdog_pat();
 }
 
 void timesync_on_epoch(uint8_t epoch)

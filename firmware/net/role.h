@@ -23,7 +23,7 @@ void role_start(uint32_t now);
 /** The role's turn: after the radio's, before the outbox's. */
 void role_step(uint8_t events);
 
-/** The local time by which role_step() must be called; at most a second ahead. */
+/** The local time by which role_step() must be called; at most half a minute ahead. */
 uint32_t role_next(uint32_t now);
 
 /** Whether the role's own state is possible. */

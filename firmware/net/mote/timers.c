@@ -104,7 +104,7 @@ void timers_step(uint32_t now)
 
 uint32_t timers_next(uint32_t now)
 {
-    uint32_t next = now + NODE_SECOND;
+    uint32_t next = now + 30 * NODE_SECOND;
     for (uint8_t i = 0; i < TIMERS; i++) {
         if (timer_runs(i) && clock_before(timer_at[i], next)) {
             next = timer_at[i];

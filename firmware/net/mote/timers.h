@@ -32,7 +32,7 @@ bool timer_due(uint8_t timer, uint32_t now);
 /** Call app_on_timer() for each timer of the app that is due. */
 void timers_step(uint32_t now);
 
-/** The first time that a timer is set for, at most a second ahead. */
+/** The first time that a timer is set for, at most half a minute ahead. */
 uint32_t timers_next(uint32_t now);
 
 /** Whether memory has kept which timers run, and how often, and none is set further ahead than any is. */
