@@ -172,7 +172,7 @@ void messaging_on_heard(const radio_heard_t *heard)
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
     if (CAUSEWAY_SCHEDULED) {
-        schedule_on_frame(now);
+        schedule_on_frame(heard->time + radio_airtime(message->length));
     }
     if (message->group != CAUSEWAY_GROUP ||
         (message->dest != CW_AM_BROADCAST && message->dest != identity_id())) {

@@ -99,8 +99,8 @@ static void set_alarm(uint32_t now)
 
 #if CAUSEWAY_SCHEDULED
 
-/* Whether a mote that sleeps was only woken for the watchdog: something is due later, but not as late as memory
- * that has changed may say. */
+/* Whether a mote that sleeps was only woken for the watchdog: something is due later, but not as late as
+ * memory that has changed may say. */
 static bool may_rest(uint8_t events, uint32_t now)
 {
     return (events & ~EVENT_ALARM) == 0 && !schedule_awake() && due - now - 1 < REST_MOST;
@@ -119,8 +119,8 @@ static void show(uint32_t now)
                        (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
-/* Whatever the events say: one that memory has not kept is missed for a second at most, or until a sleeping mote has
- * something to do. */
+/* Whatever the events say: one that memory has not kept is missed for a second at most, or until a sleeping
+ * mote has something to do. */
 void node_step(void)
 {
     uint8_t events = events_take();

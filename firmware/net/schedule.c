@@ -35,7 +35,7 @@ enum {
 #define JOIN_PAUSE (120 * SECOND)
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
-static uint8_t phase;       /* 0 .. PHASES - 1, or OUTSIDE */
+static uint8_t phase;       /* the present one, or the next that we want: 0 .. PHASES - 1, or OUTSIDE */
 static uint8_t round;       /* of phases with data, else SCHEDULE_NO_ROUND, */
 static uint8_t level;       /* and whose phase it is */
 static uint8_t ours;        /* our level, 1 .. CAUSEWAY_LEVELS, as of the phase's beginning */
@@ -48,7 +48,6 @@ static uint16_t ahead; /* cycles by which we are early for each phase: to wake, 
 static uint16_t errors_seen;              /* damaged frames, as counted by the radio */
 static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
 static cw_flag_t heard_farther;           /* somebody was heard in the last phase of the level behind us */
-static cw_flag_t closed;                  /* nothing more is to be heard in it */
 static cw_flag_t answered;                /* the gateway has spoken last */
 static cw_flag_t has_channel;             /* we have just sent, and may go on at once */
 static cw_flag_t on;                      /* the receiver is */
@@ -131,8 +130,8 @@ static bool wants_beacon(uint8_t slot, uint32_t now)
  * what they have left. */
 static bool wants_phase(uint32_t now)
 {
-    if (phase >= OUTSIDE) {
-        return false;
+    if (!role_sleeps || phase >= OUTSIDE) {
+        return true;
     }
     if (phase < SLOTS) {
         return wants_beacon(phase, now);
@@ -192,7 +191,7 @@ static void learn(void)
     }
     uint16_t *known = &learned[level - 1];
     uint16_t lasted = clock_before(begun, last_frame) ? (uint16_t)(last_frame - begun) : 0;
-    if ((level < ours || ours == 1) && schedule_on_due(SCHEDULE_NO_ROUND)) {
+    if ((level < ours || level == 1) && schedule_on_due(SCHEDULE_NO_ROUND)) {
         lasted = CAUSEWAY_PHASE; /* it would have been passed on later */
     }
     int16_t more = (int16_t)(lasted - *known);
@@ -209,34 +208,46 @@ static void find_opening(uint32_t now)
     ours = hops < CAUSEWAY_LEVELS ? hops : CAUSEWAY_LEVELS;
 }
 
-static void begin(uint8_t next, uint32_t now)
+static bool is_open(uint32_t now)
+{
+    return phase < OUTSIDE && !clock_before(now, begun - ahead);
+}
+
+/* Find the next phase's time and level. */
+static void advance(uint32_t now)
+{
+    phase++;
+    begun = ends + ahead;
+    if (phase == 0 || phase == OUTSIDE) {
+        find_opening(now);
+        begun = opened;
+        round = SCHEDULE_NO_ROUND;
+        level = 0;
+    } else if (phase == SLOTS) {
+        find_opening(now);
+        begun = opened + CAUSEWAY_DATA_START;
+        round = 0;
+        level = CAUSEWAY_LEVELS;
+    } else if (phase > SLOTS && --level == 0) {
+        level = CAUSEWAY_LEVELS;
+        round++;
+    }
+    ends = begun + (phase < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE) - ahead;
+    last_frame = begun;
+    has_channel = false;
+    answered = false;
+}
+
+/* On to the next phase in which we may hear or send something: there is no need to wake for others. */
+static void turn_to_next(uint32_t now)
 {
     learn();
     if (phase >= SLOTS && level == ours + 1) {
         heard_farther = round == 0 || clock_before(begun, last_frame);
     }
-    uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
-    begun = ends + ahead;
-    if (next == 0 || next == OUTSIDE) {
-        find_opening(now);
-        begun = opened;
-        round = SCHEDULE_NO_ROUND;
-        level = 0;
-    } else if (next == SLOTS) {
-        find_opening(now);
-        begun = opened + CAUSEWAY_DATA_START;
-        round = 0;
-        level = CAUSEWAY_LEVELS;
-    } else if (next > SLOTS && --level == 0) {
-        level = CAUSEWAY_LEVELS;
-        round++;
-    }
-    phase = next;
-    ends = begun + length - ahead;
-    last_frame = begun;
-    has_channel = false;
-    answered = false;
-    closed = !wants_phase(now);
+    do {
+        advance(now);
+    } while (!wants_phase(now));
 }
 
 static void set_ahead(uint32_t now)
@@ -282,7 +293,6 @@ void schedule_start(uint32_t now)
 {
     phase = OUTSIDE;
     round = SCHEDULE_NO_ROUND;
-    closed = true;
     on = true;
     lost = true;
     join_until = now + JOIN_FIRST;
@@ -296,20 +306,31 @@ bool schedule_awake(void)
 
 /* Outside all is found anew in each step, since the clock may have been corrected much. Who comes to know the
  * time while a window is open waits for the next. */
+static void find_window(uint32_t now)
+{
+    set_ahead(now);
+    opened = opening_at(now);
+    bool before = clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2);
+    begun = opened + (before ? 0 : PERIOD);
+    ends = begun - ahead;
+    if (lost) {
+        phase = OUTSIDE;
+        round = SCHEDULE_NO_ROUND;
+        level = 0;
+    } else if (before && !clock_before(now, ends)) {
+        phase = UINT8_MAX; /* the first comes next */
+        turn_to_next(now);
+    }
+}
+
 static void follow_window(uint32_t now)
 {
+    bool inside = phase != OUTSIDE && !lost;
+    if (inside && (!clock_before(now, ends) || (role_sleeps && is_open(now) && is_over(now)))) {
+        turn_to_next(now);
+    }
     if (phase == OUTSIDE || lost) {
-        set_ahead(now);
-        opened = opening_at(now);
-        bool before = clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2);
-        ends = opened + (before ? 0 : PERIOD) - ahead;
-        if (lost ? phase != OUTSIDE : before && !clock_before(now, ends)) {
-            begin(lost ? OUTSIDE : 0, now);
-        }
-    } else if (!clock_before(now, ends)) {
-        begin((uint8_t)(phase + 1), now);
-    } else if (!closed && role_sleeps && is_over(now)) {
-        closed = true;
+        find_window(now);
     }
 }
 
@@ -323,7 +344,7 @@ void schedule_step(uint32_t now)
     }
     bool joining = join(now);
     follow_window(now);
-    if (joining || !closed || timesync_speaks(now) || (on && schedule_on_sending())) {
+    if (joining || is_open(now) || timesync_speaks(now) || (on && schedule_on_sending())) {
         on = radio_wake();
     } else if (on) {
         on = false;
@@ -331,9 +352,9 @@ void schedule_step(uint32_t now)
     }
 }
 
-void schedule_on_frame(uint32_t now)
+void schedule_on_frame(uint32_t end)
 {
-    last_frame = now;
+    last_frame = end;
     answered = false;
     has_channel = false;
 }
@@ -360,6 +381,11 @@ void schedule_on_sent(uint32_t now)
 static uint32_t later(uint32_t a, uint32_t b)
 {
     return clock_before(a, b) ? b : a;
+}
+
+static uint32_t sooner(uint32_t a, uint32_t b)
+{
+    return clock_before(a, b) ? a : b;
 }
 
 /* The gateway speaks first in its neighbours' phase: it has heard some who are farther away. Then it waits
@@ -408,8 +434,8 @@ bool schedule_turn(uint32_t now, uint32_t *when)
     }
     if (has_channel) {
         has_channel = false;
-        *when = now + BURST_LEAD;
-        return is_in_time(*when);
+        *when = now;
+        return is_in_time(now);
     }
     *when = turn_from(now + LEAD_LEAST);
     return !clock_before(now + LEAD + LEAD_LATE, *when) && is_in_time(*when);
@@ -420,25 +446,32 @@ uint32_t schedule_turn_after(uint32_t time)
     return turn_from(time + LEAD + LEAD_LATE + 1) - LEAD;
 }
 
+/* When to look again at an open phase, if nothing is heard: at our turn, or when it may be over. */
+static uint32_t look_again(uint32_t now)
+{
+    if (has_something()) {
+        return schedule_turn_after(now);
+    }
+    uint32_t then = last_frame + quiet_time();
+    if (round == 0 && !answered) {
+        then = later(then, begun + learned[level - 1]);
+    }
+    if (clock_before(now, then)) {
+        return then;
+    }
+    return phase < SLOTS ? ends : now + CAUSEWAY_MINI_SLOT; /* a beacon is waited for */
+}
+
 uint32_t schedule_next(uint32_t now)
 {
     if (!role_sleeps) {
         return ends;
     }
-    uint32_t next = lost ? now + SECOND : ends;
-    if (on && !closed) {
-        uint32_t then = has_something() ? schedule_turn_after(now) : last_frame + quiet_time();
-        if (!clock_before(now, then)) {
-            then = now + CAUSEWAY_MINI_SLOT;
-        }
-        if (clock_before(then, next)) {
-            next = then;
-        }
+    uint32_t next = lost ? now + SECOND : is_open(now) ? ends : begun - ahead;
+    if (on && is_open(now)) {
+        next = sooner(next, look_again(now));
     }
-    if (clock_before(now, join_until) && clock_before(join_until, next)) {
-        next = join_until;
-    }
-    return next;
+    return clock_before(now, join_until) ? sooner(next, join_until) : next;
 }
 
 /* ---- Beacons ---- */

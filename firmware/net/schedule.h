@@ -19,10 +19,9 @@
 
 #include "causeway_layout.h"
 
-/** Cycles that the processor may take from its alarm to our step: 2.2 ms to start its oscillator after
- * power-save, as Atmel's fuses have it for a crystal, and what the loop does before. */
+/** Cycles that the loop may take from its alarm to our step. The clock wakes the processor before that. */
 #ifndef SCHEDULE_START_TIME
-#define SCHEDULE_START_TIME 88
+#define SCHEDULE_START_TIME 20
 #endif
 
 /** No phase of our level is now. */
@@ -40,8 +39,8 @@ uint32_t schedule_next(uint32_t now);
 /** Whether the receiver is on. */
 bool schedule_awake(void);
 
-/** A frame came in: the phase goes on. */
-void schedule_on_frame(uint32_t now);
+/** A frame came in that ended then: the phase goes on. */
+void schedule_on_frame(uint32_t end);
 
 /** The gateway has answered: its neighbours were quiet, or their phase begins. */
 void schedule_on_answer(uint32_t now);

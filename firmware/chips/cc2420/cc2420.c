@@ -68,8 +68,9 @@ static volatile uint32_t sent_time; /* steady from EDGE_BEGIN on; before that, a
 static radio_result_t sent_result;
 static uint32_t send_deadline;
 static uint8_t send_stamp_at;
-static uint8_t send_length; /* of the frame, as its length byte says */
-static cw_flag_t send_once; /* at its time, which the deadline tells, or not at all */
+static uint8_t send_length;            /* of the frame, as its length byte says */
+static cw_flag_t send_once;            /* at its time, which the deadline tells, or not at all */
+static volatile cw_flag_t heard_since; /* the loop looked last, before it was handed over: a delimiter */
 
 /* When FIFOP rose last, for frames whose delimiter is not seen: the end of the frame that was alone in the
  * chip then. */
@@ -389,6 +390,7 @@ static void on_received_edge(uint16_t capture)
 {
     bool waiting = cc2420_board_fifo() || cc2420_board_fifop(); /* at once: this frame's first byte is near */
     uint32_t time = clock_of_capture(capture);
+    heard_since = true;
     uint8_t count = waiting ? times_count : 0; /* if nothing was, what came before this was no frame */
     if (count >= CC2420_TIMES) {
         times_lost = true;
@@ -642,18 +644,25 @@ static bool load(const radio_message_t *message)
 
 #if CAUSEWAY_SCHEDULED
 
-/* The loop is to come round just before `when`, or at once if that has passed. */
+static void try_sending(void);
+
+/* Send at `when`, or now if that has passed. If it is not near, the loop is to come round just before it. */
 static void wait_for(uint32_t when)
 {
     uint32_t now = clock_now();
     uint16_t left = clock_before(now, when) ? (uint16_t)(when - now) : 0;
-    uint16_t wait = left > AT_LEAD + WAIT_LEAST ? (uint16_t)(left - AT_LEAD) : WAIT_LEAST;
+    send_deadline = now + left + (AT_LATE + STARTING);
+    if (left <= AT_LEAD + WAIT_LEAST) {
+        try_sending();
+        events_post(EVENT_RADIO); /* it may have ended */
+        return;
+    }
+    uint16_t wait = (uint16_t)(left - AT_LEAD);
     uint32_t counts = wait * UINT32_C(28) + (wait >> 3);
     uint8_t laps = 0;
     for (; counts > LAP + TIMER_LEAST; counts -= LAP) {
         laps++;
     }
-    send_deadline = now + left + (AT_LATE + STARTING);
     set_timer((uint16_t)counts, laps);
 }
 
@@ -783,7 +792,8 @@ static void try_sending(void)
         end_send(RADIO_BUSY);
         return;
     }
-    if (!cc2420_board_cca() || !start_sending()) {
+    /* somebody who was heard may go on at once, even if it is quiet now */
+    if ((CAUSEWAY_SCHEDULED && send_once && heard_since) || !cc2420_board_cca() || !start_sending()) {
         if (CAUSEWAY_SCHEDULED && send_once) {
             end_send(RADIO_BUSY);
             return;
@@ -842,6 +852,10 @@ static void look_at_chip(void)
 
 void radio_service(void)
 {
+    if (CAUSEWAY_SCHEDULED && sending == SEND_NONE) {
+        heard_since = false;
+        heard_since = (cw_flag_t)(heard_since | cc2420_board_sfd());
+    }
     receive();
     bool up = timer_up;
     if (up) { /* else the interrupt may come right now, and must not be overwritten */
