@@ -389,11 +389,12 @@ def decode_records(
 
     The rows have no MIC; a sealed health gets the layout's hash, as in `messages.split_mic`.
     """
-    length = size(record, layout.mic)
+    length = layout.record_bytes(record)
     reason = _mismatch(frames, layout, record.AM_TYPE, (length,))
     payload = np.ascontiguousarray(_payload(frames, length))
     if layout.mic and record in SEALED:
         payload = _without_mic(payload, record, layout)
+    payload = np.ascontiguousarray(payload[:, : size(record)])  # without its tail
     wire = payload.view(record_dtype(record, layout.byteorder))[:, 0]
     rows = wire.astype(record_dtype(record, "little").newbyteorder("="))
     rows[reason != Reason.OK] = np.zeros((), rows.dtype)
@@ -402,7 +403,7 @@ def decode_records(
 
 def _without_mic(payload: Bytes, record: type[Record], layout: DataLayout) -> Bytes:
     if record is not Health:
-        return np.ascontiguousarray(payload[:, : size(record)])
+        return payload
     at, order = mic_at(record), "<" if layout.byteorder == "little" else ">"
     plain = payload.copy()
     plain[:, at : at + layout.mic] = np.array([layout.hash], f"{order}u4").view(np.uint8)

@@ -50,7 +50,7 @@ def render(deployment: Deployment) -> str:
     ]
     for record in (*RECORDS, Proof) if layout.mic else RECORDS:
         name = record.__name__
-        sections.append((f"{name}: place and size of each integer, in bytes", _record(record)))
+        sections.append((f"{name}: place and size of each integer, in bytes", _record(record, layout)))
     if layout.mic:
         sections.append(("MICs: where each is, and the length of what has one", _seals(layout)))
     body = "\n".join(_section(title, defines) for title, defines in sections)
@@ -350,7 +350,7 @@ def _seals(layout: DataLayout) -> list[Define]:
         name = record.__name__.upper()
         place = "in place of layout" if record.__name__ == "Health" else "behind the record"
         defines.append((f"{name}_MIC_AT", mic_at(record), place))
-        defines.append((f"{name}_SEALED_BYTES", size(record, layout.mic), ""))
+        defines.append((f"{name}_SEALED_BYTES", layout.record_bytes(record), ""))
     return defines
 
 
@@ -363,9 +363,13 @@ def _flags() -> list[Define]:
     return [(f"FLAG_{name}", bit, notes.get(name, "")) for name, bit in FLAG_BITS.items()]
 
 
-def _record(record: type[Record]) -> list[Define]:
-    name = record.__name__.upper()
-    defines: list[Define] = [(f"AM_{name}", _hex(record.AM_TYPE), ""), (f"{name}_BYTES", size(record), "")]
+def _record(record: type[Record], layout: DataLayout) -> list[Define]:
+    name, tail = record.__name__.upper(), layout.tail(record)
+    defines: list[Define] = [
+        (f"AM_{name}", _hex(record.AM_TYPE), ""),
+        (f"{name}_BYTES", size(record) + tail, ""),
+        *([(f"{name}_TAIL_AT", size(record), "what a schedule adds")] if tail else []),
+    ]
     for member in members(record):
         defines.append((f"{name}_{member.name.upper()}_AT", member.offset, f"{member.type}: {member.doc}"))
     return defines

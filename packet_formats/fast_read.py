@@ -10,8 +10,8 @@ from operator import le
 from struct import Struct
 
 from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, StampLayout
-from packet_formats.messages import Data, Message, Unknown, decode_message, split_mic
-from packet_formats.records import Record, members, records_of, size
+from packet_formats.messages import Data, Message, Unknown, decode_message, split_record
+from packet_formats.records import Record, members, records_of
 from packet_formats.tinyos import TYPE_OF, Ack, ActiveMessage, decode_packet
 
 _CODES = {"u8": "B", "i8": "b", "u16": "H", "u32": "I"}
@@ -65,7 +65,7 @@ class MessageReader:
             type_: (
                 record,
                 Struct(order + "".join(_CODES[m.type] for m in members(record))),
-                size(record, layout.mic),
+                layout.record_bytes(record),
             )
             for type_, record in records_of(layout.mic).items()
         }
@@ -89,10 +89,10 @@ class MessageReader:
         record, form, length = self._records.get(message.type, (None, None, 0))
         if record is None or form is None or len(message.data) != length:
             return None
-        if not self._mic:
+        if not self._mic and length == form.size:
             return record(*form.unpack(message.data))
-        payload, mic = split_mic(message.data, record, self._layout)
-        return record(*form.unpack(payload), **mic)
+        payload, more = split_record(message.data, record, self._layout)
+        return record(*form.unpack(payload), **more)
 
     def _read_data(self, raw: bytes) -> Data | None:
         form = self._forms.get(len(raw))

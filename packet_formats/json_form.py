@@ -11,7 +11,7 @@ from packet_formats.ages import is_again
 from packet_formats.layout import DataLayout, StampLayout
 from packet_formats.messages import Data, FormatError, Message, Unknown, decode_message, encode_message
 from packet_formats.phrases import did_you_mean
-from packet_formats.records import members, records_of
+from packet_formats.records import Health, members, records_of
 from packet_formats.tinyos import BROADCAST, TYPE_OF, Ack, ActiveMessage
 from packet_formats.values import data_of, values_in
 
@@ -20,6 +20,9 @@ KEYS = (
     *("tinyos", "kind", "dest", "source", "type", "group", "length", "payload", "token"),
     *("message", "unknown", "fault", "line", "clock", "mic_check"),
 )
+
+
+DERIVED = ("age_ms", "again", "duty")  # for people: what else a message says decides
 
 
 def packet_to_plain(
@@ -107,8 +110,11 @@ def _stranger(message: Message | Unknown, motes: int | None) -> str | None:
 
 def message_to_plain(message: Message, layout: DataLayout) -> dict[str, Any]:
     plain = {"name": type(message).__name__.lower(), **asdict(message)}
-    if mic := plain.pop("mic", b""):
-        plain["mic"] = mic.hex()
+    for name in ("mic", "tail"):
+        if more := plain.pop(name, b""):
+            plain[name] = more.hex()
+    if isinstance(message, Health) and message.tail:
+        plain["duty"] = message.duty
     if isinstance(message, Data):
         names = (field.name for field in layout.stamp.fields)
         plain["stamp"] = dict(zip(names, message.stamp, strict=False))
@@ -128,17 +134,27 @@ def _age_of(code: int, layout: DataLayout) -> dict[str, Any]:
 def message_from_plain(plain: Any, layout: DataLayout) -> Message:
     if not isinstance(plain, Mapping):
         raise FormatError("message must be an object")
+    message = _message_from_plain(plain, layout)
+    told = message_to_plain(message, layout)
+    for key in DERIVED:
+        if key in plain and plain[key] != told.get(key):
+            raise FormatError(f"{key} differs from what it is computed of; leave it out")
+    return message
+
+
+def _message_from_plain(plain: Mapping[str, Any], layout: DataLayout) -> Message:
     name, values = plain.get("name"), {key: value for key, value in plain.items() if key != "name"}
     if name == "data":
-        _refuse_unknown(values, Data, "values", "age_ms", "again")
+        _refuse_unknown(values, Data, "values", *DERIVED)
         return _data_from_plain(values, layout)
     named = {record.__name__.lower(): record for record in records_of(layout.mic).values()}
     record = named.get(str(name))
     if record is None:
         raise FormatError(f"message name {name!r} must be one of data, {', '.join(named)}")
-    _refuse_unknown(values, record)
+    _refuse_unknown(values, record, *DERIVED)
     integers: dict[str, Any] = {member.name: _whole(values, member.name) for member in members(record)}
-    return record(**integers, **_mic(values, layout))
+    tail: dict[str, Any] = {"tail": _hex(values, "tail")} if "tail" in values else {}
+    return record(**integers, **_mic(values, layout), **tail)
 
 
 def _mic(values: Mapping[str, Any], layout: DataLayout) -> dict[str, Any]:
@@ -174,18 +190,9 @@ def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
         hops=_whole(values, "hops", 0),
         receipts=tuple((_integer("receipt", slot[0]), _integer("receipt", slot[1])) for slot in receipts),
         data=_application_data(values, layout),
-        age=_age(values, layout),
+        age=_whole(values, "age", 0),
         **_mic(values, layout),
     )
-
-
-def _age(values: Mapping[str, Any], layout: DataLayout) -> int:
-    """The age's byte, with which what else is told of it must agree."""
-    code = _whole(values, "age", 0)
-    told = _age_of(code, layout)
-    if any(key in values and values[key] != told.get(key) for key in ("age_ms", "again")):
-        raise FormatError("age, age_ms and again differ; leave only age")
-    return code
 
 
 def _application_data(values: Mapping[str, Any], layout: DataLayout) -> bytes:

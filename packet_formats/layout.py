@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from packet_formats.records import ROUND_BITS
+from packet_formats.records import ROUND_BITS, Health, Record, size
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
@@ -331,6 +331,14 @@ class DataLayout:
     def with_items(self, items: int) -> DataLayout:
         """The layout of a payload whose stamp has this many items."""
         return replace(self, stamp=replace(self.stamp, least=items, most=items))
+
+    def tail(self, record: type[Record]) -> int:
+        """Bytes behind a record, with a schedule alone: the duty in a health, where it fits."""
+        return int(record is Health and self.schedule is not None and size(Health) < self.limit)
+
+    def record_bytes(self, record: type[Record]) -> int:
+        """Bytes of a record in this network, with its MIC and its tail."""
+        return size(record, self.mic) + self.tail(record)
 
     @property
     def left(self) -> int:

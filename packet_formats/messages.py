@@ -38,7 +38,6 @@ from packet_formats.records import (
     members,
     mic_at,
     records_of,
-    size,
 )
 from packet_formats.tinyos import BROADCAST, ActiveMessage
 
@@ -138,27 +137,30 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
     record = records_of(layout.mic).get(message.type)
     if record is None and message.type != layout.am_type:
         return Unknown(Reason.TYPE, f"AM type {message.type:#04x}, our data is {layout.am_type:#04x}")
-    lengths = layout.items_in if record is None else {size(record, layout.mic): 0}
+    lengths = layout.items_in if record is None else {layout.record_bytes(record): 0}
     if len(message.data) not in lengths:
         found = f"{many(len(message.data), 'byte')} of type {message.type:#04x}"
         return Unknown(Reason.LENGTH, f"{found}, ours has {' or '.join(map(str, lengths))}")
     if record is None:
         return _decode_data(message.data, layout)
-    payload, mic = split_mic(message.data, record, layout)
+    payload, more = split_record(message.data, record, layout)
     parsed = RECORD_STRUCT[record, layout.byteorder].parse(payload)
-    return record(**{member.name: parsed[member.name] for member in members(record)}, **mic)
+    return record(**{member.name: parsed[member.name] for member in members(record)}, **more)
 
 
-def split_mic(payload: bytes, record: type[Record], layout: DataLayout) -> tuple[bytes, dict[str, Any]]:
-    """A record's payload without its MIC, and the MIC as `mic`, or nothing where the record has none.
+def split_record(payload: bytes, record: type[Record], layout: DataLayout) -> tuple[bytes, dict[str, Any]]:
+    """A record's integers alone, and its MIC and its tail as `mic` and `tail`, as far as it has them.
 
     A sealed health has its MIC in place of the layout's hash, which the MIC covers: it is ours or the MIC is wrong.
     """
+    more: dict[str, Any] = {}
+    if tail := layout.tail(record):
+        payload, more = payload[:-tail], {"tail": payload[-tail:]}
     if not layout.mic or record not in SEALED:
-        return payload, {}
+        return payload, more
     at = mic_at(record)
     hash_ = layout.hash.to_bytes(4, "little" if layout.tinyos == 1 else "big") if record is Health else b""
-    return payload[:at] + hash_ + payload[at + layout.mic :], {"mic": payload[at : at + layout.mic]}
+    return payload[:at] + hash_ + payload[at + layout.mic :], more | {"mic": payload[at : at + layout.mic]}
 
 
 def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
@@ -216,10 +218,19 @@ def _record_payload(record: Record, layout: DataLayout) -> bytes:
     kind, payload = type(record), encode_record(record, layout.byteorder)
     if kind not in records_of(layout.mic).values():
         raise FormatError(f"a {kind.__name__.lower()} is sent in a network with a key alone")
+    tail = _tail(record, layout)
     if not layout.mic or kind not in SEALED:
-        return payload
+        return payload + tail
     at = mic_at(kind)
-    return payload[:at] + _mic(record, layout) + payload[at + (layout.mic if kind is Health else 0) :]
+    return payload[:at] + _mic(record, layout) + payload[at + (layout.mic if kind is Health else 0) :] + tail
+
+
+def _tail(record: Any, layout: DataLayout) -> bytes:
+    length = layout.tail(type(record))
+    tail: bytes = getattr(record, "tail", b"") or bytes(length)
+    if len(tail) != length:
+        raise FormatError(f"a tail of {many(len(tail), 'byte')}, the layout has {length}")
+    return tail
 
 
 def _mic(message: Any, layout: DataLayout) -> bytes:

@@ -40,6 +40,18 @@ def days(ma: float, mah: float = CELLS_MAH) -> float:
     return mah / ma / 24
 
 
+# A mote with a schedule, by its duty: the processor's mean current for each share of time with the radio on (it also
+# works before and after), and the wakes for the watchdog. From emulated motes (docs/firmware.md, What it takes).
+_PROCESSOR_BY_DUTY_MA = {"CC2420": 8.8, "CC1000": 6.0}
+_WATCHDOG_MA = 0.010
+
+
+def days_at_duty(board: str, duty: float, band: int = 0) -> float:
+    """How long two cells last in a mote with a schedule whose radio is on for this share of time."""
+    radio_ma = currents(board, band).radio["receiving"].ma + _PROCESSOR_BY_DUTY_MA[BOARDS[board].radio.chip]
+    return days(ASLEEP_MA + _WATCHDOG_MA + duty * radio_ma)
+
+
 _MEASURED = "measured on a MICA2 at 7.37 MHz and 3 V: Shnayder et al., PowerTOSSIM, SenSys 2004"
 _NOTHING = Current(0.0, "no supply")
 _SLEEP = Current(0.008, "Crossbow, MPR/MIB manual, battery life table: processor asleep, 8 uA")

@@ -10,6 +10,7 @@ The construct definitions, the numpy dtypes and the C header are all derived fro
 - In a network with a key some records travel sealed, with a MIC (see `packet_formats.seal`): health has it in place
   of `layout`, the others behind their last integer. `mic` is then its bytes, and else empty. Bits 3 to 7 of the flags
   of beacons and heard records then are the round of their time: how often it has come round in this epoch.
+- In a network with a schedule some records have a tail, behind all else (`DataLayout.tail`): `tail` is its bytes.
 """
 
 from __future__ import annotations
@@ -119,6 +120,24 @@ class Heard:
         return self.flags >> ROUND_SHIFT
 
 
+# A duty travels in 16384ths of the time: up to 31 as they are, above that in 16 steps for each power of two.
+DUTY_UNITS, DUTY_STEPS = 1 << 14, 16
+
+
+def duty_code(share: float) -> int:
+    """The byte that tells a share of time, never 0: that means "not told"."""
+    units, shift = int(share * DUTY_UNITS), 0
+    while units >> shift >= 2 * DUTY_STEPS:
+        shift += 1
+    return max(1, DUTY_STEPS * shift + (units >> shift))
+
+
+def duty_of(code: int) -> float:
+    """The middle of what such a byte stands for; all of the time at most."""
+    shift = max(0, code // DUTY_STEPS - 1)
+    return min(1.0, ((code - DUTY_STEPS * shift + 0.5) * (1 << shift)) / DUTY_UNITS)
+
+
 class StartCause(IntEnum):
     """Why a node started, in bits 2 to 5 of its health's flags; the same numbers as in firmware/hal/board.h."""
 
@@ -174,6 +193,7 @@ class Health:
     battery: int = _integer("u8", "battery in steps of 20 mV, 0: not measured")
     hops: int = _integer("u8", "from the root when it was last heard of, 255: none known")
     mic: bytes = b""
+    tail: bytes = b""  # its duty
 
     @property
     def in_sync(self) -> bool:
@@ -183,6 +203,11 @@ class Health:
     def battery_mv(self) -> int | None:
         """None: not measured."""
         return self.battery * BATTERY_STEP_MV or None
+
+    @property
+    def duty(self) -> float | None:
+        """The share of time with its radio on in about the last eight periods; None: not told."""
+        return duty_of(self.tail[0]) if any(self.tail) else None
 
     @property
     def distance(self) -> int | None:
@@ -307,7 +332,7 @@ def members(record: type[Record]) -> tuple[Member, ...]:
     """The integers of a record in wire order, without gaps."""
     found, offset = [], 0
     for item in fields(record):
-        if item.name == "mic":
+        if item.name in ("mic", "tail"):
             continue
         member = Member(item.name, item.metadata["type"], offset, item.metadata["doc"])
         found.append(member)

@@ -220,7 +220,7 @@ def _sealed_records(layout: DataLayout) -> Iterator[dict[str, Any]]:
     seal, draw = Seal(KEY, layout), Draw(f"sealed records {layout.canonical}")
     for health in _records(Health, draw):
         assert isinstance(health, Health)
-        health = replace(health, layout=layout.hash)
+        health = replace(health, layout=layout.hash, tail=_tail(Health, layout, draw))
         round_ = draw.upto(31)
         frame = seal.sealed_health(health, round_)
         yield _sealed(
@@ -244,6 +244,10 @@ def _sealed_records(layout: DataLayout) -> Iterator[dict[str, Any]]:
         proof, payload = seal.proof(beacon), encode_message(beacon, layout).data
         frame = encode_message(proof, layout)
         yield _sealed(proof, layout, frame, seal.covered_beacon(payload, beacon), {"beacon": payload.hex()})
+
+
+def _tail(record: type[Record], layout: DataLayout, draw: Draw) -> bytes:
+    return bytes(draw.upto(255) for _ in range(layout.tail(record)))
 
 
 def _sealed(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.live.clock import line_allowance_ns
@@ -273,7 +274,20 @@ class Examination:
         elif not wrong and not low:
             text = f"{many(len(healths), 'report')}: layout and batteries are fine"
             yield good("network", "health", text)
+        yield from self._duties(views)
         yield from self._roots(views)
+
+    def _duties(self, views: Sequence[MoteView]) -> Iterator[Finding]:
+        """How long radios are on, where motes with a schedule have told it."""
+        told = [view for view in views if view.duty is not None]
+        if told:
+            busiest = max(told, key=lambda view: view.duty or 0.0)
+            text = (
+                f"radios are on {100 * fmean(view.duty or 0.0 for view in told):.2g}% of the time, mote "
+                f"{busiest.mote}'s {100 * (busiest.duty or 0.0):.2g}%: its cells, if full, last "
+                f"{busiest.duty_days or 0.0:.0f} days, by a model (docs/power.md)"
+            )
+            yield good("network", "duty", text)
 
     def _roots(self, views: Sequence[MoteView]) -> Iterator[Finding]:
         two = {view.mote for view in views if view.health is not None and view.health.flags & 2}

@@ -40,7 +40,6 @@ from packet_formats.records import (
     Reason,
     Record,
     records_of,
-    size,
 )
 
 from .record_format import HEAD, NO_TIME, RecordKind, Records
@@ -354,7 +353,7 @@ def _first_fates(frames: Frames, reasons: NDArray[np.uint8], layout: DataLayout)
 def _is_record(frames: Frames, record: type[Record], layout: DataLayout) -> Bools:
     ours = (
         (frames.type == record.AM_TYPE)
-        & (frames.length == size(record, layout.mic))
+        & (frames.length == layout.record_bytes(record))
         & (frames.group == layout.group)
     )
     return np.asarray(frames.packet & ours, np.bool_)
@@ -365,7 +364,7 @@ def _decode(
 ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
     """Where the frames of this kind are, and what they say."""
     at = np.flatnonzero(_is_record(frames, record, layout))
-    chosen = Frames.of_payloads(frames.payload[at, : size(record, layout.mic)], layout, record.AM_TYPE)
+    chosen = Frames.of_payloads(frames.payload[at, : layout.record_bytes(record)], layout, record.AM_TYPE)
     return at, bulk.decode_records(chosen, record, layout)[0]
 
 

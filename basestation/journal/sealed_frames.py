@@ -18,8 +18,9 @@ from packet_formats.bulk import Frames
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.keys import Key
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.records import ROUND_SHIFT, Beacon, Health, Proof, mic_at, size
+from packet_formats.records import ROUND_SHIFT, Beacon, Health, Proof, mic_at
 from packet_formats.seal import (
+    BLOCK,
     ROUNDS,
     TIME_BITS,
     bulk_times,
@@ -201,7 +202,7 @@ class _Checker:
 
 def health_rounds(frames: Frames, at: Places, rows: Rows, key: Key, layout: DataLayout) -> Ints:
     """The rounds of the times of health records, at these places, by their MICs; -1 where that is wrong."""
-    payload, begin = frames.payload[at, : size(Health, layout.mic)], mic_at(Health)
+    payload, begin = frames.payload[at, : layout.record_bytes(Health)], mic_at(Health)
     told, found = payload[:, begin : begin + layout.mic], np.full(len(at), -1, np.int64)
     for round_ in range(ROUNDS):
         left = np.flatnonzero(found < 0)
@@ -217,13 +218,13 @@ def proven_beacons(
 ) -> Bools:
     """Which beacons have their proof among these frames."""
     at, rows = beacons
-    payload = frames.payload[at, : size(Beacon)]
-    nothing = np.zeros(len(at), np.int64)
+    length = layout.record_bytes(Beacon)
+    payload, nothing = frames.payload[at, :length], np.zeros(len(at), np.int64)
     head = headers(
         *(layout, Beacon.AM_TYPE, rows["epoch"].astype(np.int64), nothing, rows["sender"].astype(np.int64)),
         nothing,
     )
-    made = mics(key, np.concatenate((head, payload), axis=1), np.full(len(at), 16 + size(Beacon), np.int64))
+    made = mics(key, np.concatenate((head, payload), axis=1), np.full(len(at), BLOCK + length, np.int64))
     begin = mic_at(Proof)
     told = frames.payload[proofs[0], begin : begin + layout.mic]
     return np.isin(_names(rows, made), _names(proofs[1], told))

@@ -10,6 +10,7 @@ from basestation.live.pairing import Pairing
 from packet_formats.deployment import NetworkSettings
 from packet_formats.framing import FrameCounters
 from packet_formats.messages import Data
+from packet_formats.power import days_at_duty
 from packet_formats.records import Health, Status
 
 MOST_HOPS = 3  # that a message tells of: so many are left, or more
@@ -215,6 +216,8 @@ class MoteView:
     relayed: bool | None = None  # that was a relay; None: perhaps
     alarms: tuple[str, ...] = ()  # the kinds that are raised for it
     battery_days: float | None = None  # until its cells are down to 2.7 V; None: nobody can tell
+    duty: float | None = None  # the share of time with its radio on, as its health tells; None: not told
+    duty_days: float | None = None  # that two full cells last at this duty
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +317,14 @@ class Snapshot:
     )
 
 
-def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ...] = ()) -> MoteView:
+def mote_view(
+    mote: int,
+    counts: MoteCounts,
+    mono_ns: int,
+    alarms: tuple[str, ...] = (),
+    network: NetworkSettings | None = None,
+) -> MoteView:
+    duty = counts.health.duty if counts.health else None
     return MoteView(
         mote=mote,
         received=counts.received,
@@ -340,6 +350,10 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ..
         relayed=counts.relayed,
         alarms=alarms,
         battery_days=counts.drain.days_left,
+        duty=duty,
+        duty_days=None
+        if duty is None or network is None
+        else days_at_duty(network.board, duty, network.band),
     )
 
 

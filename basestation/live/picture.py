@@ -50,7 +50,7 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         rate=station.rate.at(mono_ns),
         hold=station.holds.view(),
         motes=tuple(
-            mote_view(mote, counts, mono_ns, alarms.of(mote, MOTE))
+            mote_view(mote, counts, mono_ns, alarms.of(mote, MOTE), station.deployment.network)
             for mote, counts in sorted(station.motes.items())
         ),
         gateways=tuple(

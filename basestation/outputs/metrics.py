@@ -78,6 +78,8 @@ MOTE: Sequence[tuple[str, str, Callable[[MoteView], Number]]] = (
      lambda m: m.hold.p50 / 1e3),
     ("mote_battery_volts", "A mote's battery.", _volts),
     ("mote_battery_days", "Days until a mote's battery is at 2.7 V if it goes on as it did.", lambda m: m.battery_days),
+    ("mote_duty_ratio", "Share of time with a mote's radio on, as its health tells.", lambda m: m.duty),
+    ("mote_duty_days", "Days that two full cells last at a mote's duty.", lambda m: m.duty_days),
     ("mote_hops", "A mote's distance from the root of time.", lambda m: m.health.distance if m.health else None),
     ("mote_in_sync", "Whether a mote has the network's time, as its health tells.",
      lambda m: int(m.health.in_sync) if m.health else None),

@@ -46,6 +46,8 @@ def plain_mote(mote: MoteView, wall_ns: int) -> dict[str, Any]:
         "in_sync": health.in_sync if health else None,
         "battery_mv": health.battery_mv if health else None,
         "battery_days": None if mote.battery_days is None else round(mote.battery_days, 1),
+        "duty": mote.duty,
+        "duty_days": None if mote.duty_days is None else round(mote.duty_days, 1),
         "hops": health.distance if health else None,
     }
 

@@ -34,7 +34,8 @@ KEYS = (
 WORDS = (
     "Motes, those in trouble first: messages per second, received, lost, dup(licates), late, held now; p95: 95% of the "
     "messages were held at most so many ms; boot: restarts seen; nosync: messages sent or heard without network time; "
-    "sat: saturated stamps; mV: battery, 5d: at 2.7 V in 5 days if it goes on so; hop: distance from the root; "
+    "sat: saturated stamps; mV: battery, 5d: at 2.7 V in 5 days if it goes on so; duty: radio on, and "
+    "the days that full cells last so; hop: distance from the root; "
     "rssi: dBm at the gateway, r: of a relay, ?: perhaps of a relay; last: when it was heard last; state: the alarm "
     "that is raised for it.",
     "Arrivals: messages as they come. Deliveries: messages as they leave, and how long each was held. ↑3 left three "

@@ -92,7 +92,8 @@ def _(happening: Arrived) -> TextRow | None:
     battery = f", battery {health.battery_mv} mV" if health.battery_mv else ""
     sync = "in sync" if health.in_sync else "out of sync"
     root = "no root known" if health.distance is None else many(health.distance, "hop")
-    text = f"{sync}, {root}, boot {health.boots}, {health.sent} sent{battery}"
+    duty = "" if health.duty is None else f", radio on {100 * health.duty:.2g}%"
+    text = f"{sync}, {root}, boot {health.boots}, {health.sent} sent{battery}{duty}"
     return TextRow("health", str(health.source), text, "dim")
 
 

@@ -12,7 +12,7 @@ from basestation.live.counters import MoteView
 COLOURS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_red", "bright_green", "orange3")
 COLUMNS = (
     *("mote", "name", "/s", "recv", "lost", "dup", "late", "held", "p95"),
-    *("boot", "nosync", "sat", "mV", "hop", "rssi", "last", "state"),
+    *("boot", "nosync", "sat", "mV", "duty", "hop", "rssi", "last", "state"),
 )
 # The first to go first.
 DISPENSABLE = (
@@ -25,6 +25,7 @@ DISPENSABLE = (
     "late",
     "nosync",
     "mV",
+    "duty",
     "recv",
     "/s",
     "name",
@@ -99,8 +100,9 @@ def _part(
 def _columns_for(rows: Sequence[dict[str, Text]], room: int) -> list[str]:
     """As many columns as there is room for; those that say the most stay the longest."""
     widths = {name: 1 + max(len(name), *(len(cells[name]) for cells in rows), 0) for name in COLUMNS}
-    if not any(cells["name"] for cells in rows):
-        del widths["name"]
+    for name, nothing in (("name", ""), ("duty", "-")):
+        if all(cells[name].plain == nothing for cells in rows):
+            del widths[name]
     for name in DISPENSABLE:
         if sum(widths.values()) <= room:
             break
@@ -124,6 +126,7 @@ def _cells(mote: MoteView, name: str) -> dict[str, Text]:
         _warn(mote.out_of_sync + mote.untimed),
         _warn(mote.saturated),
         _battery(mote),
+        Text("-" if mote.duty is None else f"{100 * mote.duty:.2g}% {mote.duty_days:.0f}d"),
         Text("-" if health is None or health.distance is None else str(health.distance)),
         Text(shown_rssi(mote)),
         Text(shown_since(mote.silent_s)),

@@ -440,6 +440,8 @@ def _mote(mote: MoteView, view: FeedView) -> Row:
         "hops": health and health.distance,
         "battery_mv": health and health.battery_mv,
         "battery_days": mote.battery_days,
+        "duty": mote.duty,
+        "duty_days": mote.duty_days,
         "rssi": seen and seen.rssi,
         "parent": seen and seen.parent,
     }

@@ -30,6 +30,8 @@ enum {
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
+#define DUTY_STEPS 16U /* packet_formats/records.py */
+#define BRIEF(time) ((uint16_t)((time) >> (CAUSEWAY_PERIOD_LOG2 - 11))) /* in 2048ths of a period */
 #define JOIN_FIRST (2 * TIMESYNC_PERIOD)
 #define JOIN_LISTEN (TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4)
 #define JOIN_PAUSE (120 * SECOND)
@@ -51,6 +53,8 @@ static cw_flag_t heard_farther;           /* somebody was heard in the last phas
 static cw_flag_t answered;                /* the gateway has spoken last */
 static cw_flag_t has_channel;             /* we have just sent, and may go on at once */
 static cw_flag_t on;                      /* the receiver is */
+static uint16_t on_since, on_lately;      /* when it was switched on; how long it was since the last window */
+static uint16_t duty;                     /* how long it is in a window, eight times the mean */
 static cw_flag_t lost;                    /* the time is not known well enough: see join() */
 static uint32_t join_until; /* awake until then: for the network if lost, or as it was just found */
 static uint32_t join_again; /* lost: listens again then */
@@ -318,6 +322,8 @@ static void find_window(uint32_t now)
         round = SCHEDULE_NO_ROUND;
         level = 0;
     } else if (before && !clock_before(now, ends)) {
+        duty = (uint16_t)(duty + on_lately - (duty + 4U) / 8);
+        on_lately = 0;
         phase = UINT8_MAX; /* the first comes next */
         turn_to_next(now);
     }
@@ -345,11 +351,26 @@ void schedule_step(uint32_t now)
     bool joining = join(now);
     follow_window(now);
     if (joining || is_open(now) || timesync_speaks(now) || (on && schedule_on_sending())) {
+        if (!on || joining) { /* which is rare, and not counted */
+            on_since = BRIEF(now);
+        }
         on = radio_wake();
     } else if (on) {
         on = false;
+        on_lately = (uint16_t)(on_lately + BRIEF(now) - on_since);
         radio_sleep();
     }
+}
+
+uint8_t schedule_duty(void)
+{
+    uint16_t share = duty;
+    uint8_t code = 0;
+    while (share >= 2 * DUTY_STEPS) {
+        share >>= 1;
+        code = (uint8_t)(code + DUTY_STEPS);
+    }
+    return (uint8_t)(code + share);
 }
 
 void schedule_on_frame(uint32_t end)

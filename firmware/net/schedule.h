@@ -39,6 +39,9 @@ uint32_t schedule_next(uint32_t now);
 /** Whether the receiver is on. */
 bool schedule_awake(void);
 
+/** The share of time with the receiver on in the last windows, as a health tells it; 0: not known. */
+uint8_t schedule_duty(void);
+
 /** A frame came in that ended then: the phase goes on. */
 void schedule_on_frame(uint32_t end);
 

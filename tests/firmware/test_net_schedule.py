@@ -12,7 +12,7 @@ from packet_formats.deployment import Deployment, SecuritySettings, load
 from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
-from packet_formats.records import Beacon, Taken, size
+from packet_formats.records import Beacon, Taken, duty_of, size
 from packet_formats.schedule import Schedule
 from packet_formats.seal import Seal
 from tests.firmware.net_world import HZ, Node, World, library
@@ -125,6 +125,17 @@ def test_messages_tell_how_old_their_event_is(deployment: Deployment, require_to
         assert all(
             0.75 * 5 - 1.3 < pause < 1.25 * 5 + 1.3 for pause in pauses
         )  # one is a window later at most
+
+
+def test_a_mote_knows_its_duty(deployment: Deployment, require_tool) -> None:
+    watched = Watched(require_tool("gcc"), deployment, motes=1)
+    (mote,) = watched.motes
+    found_itself(watched)
+    watched.run(2 * watched.times.period / HZ)  # it has just joined, and is awake for longer
+    watched.awake.clear()
+    watched.run(25 * watched.times.period / HZ)
+    share = watched.awake[mote.id] / (25 * 64 * watched.times.period / HZ)
+    assert duty_of(mote.c.schedule_duty()) == pytest.approx(share, rel=0.25)
 
 
 def test_a_mote_that_starts_late_joins_within_a_period(deployment: Deployment, require_tool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,9 @@ from basestation.live.counters import GatewayCounts, MoteCounts
 from basestation.live.evidence import FEW, LEAST_NS, PERIODS, SECOND, WINDOW, Drain, Losses, Pauses
 from basestation.live.happenings import Alarm, Happening, Restarted
 from basestation.live.station import Station
-from packet_formats.deployment import CRYSTAL_HZ, MoteDetails
+from basestation.outputs.plain_forms import plain_mote
+from packet_formats.deployment import CRYSTAL_HZ, MoteDetails, load
+from packet_formats.records import duty_code
 from tests.live.world import TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, mono_at, play
 
 SETUP = deployment(policy="none")
@@ -376,3 +379,14 @@ def test_each_kind_is_raised_before_it_is_over():
         assert alarm.what in KINDS
         assert alarm.raised != state.get((alarm.what, alarm.subject), False)
         state[alarm.what, alarm.subject] = alarm.raised
+
+
+def test_a_mote_s_duty_is_in_its_row(root: Path) -> None:
+    sleepers = load(root / "examples/micaz_months.toml")
+    station = Station(sleepers)
+    told = replace(health(2, START, sleepers), tail=bytes([duty_code(0.0107)]))
+    play(station, [arrival(told, SECOND, setup=sleepers)])
+    (row,) = [mote for mote in station.snapshot(0).motes if mote.mote == 2]
+    assert row.duty == pytest.approx(0.0107, rel=0.07)
+    assert row.duty_days == pytest.approx(290, rel=0.15)
+    assert plain_mote(row, 0)["duty_days"] == pytest.approx(290, rel=0.15)

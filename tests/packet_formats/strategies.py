@@ -125,6 +125,12 @@ def data_messages(draw: st.DrawFn, layout: DataLayout) -> Data:
     )
 
 
+def fitted(record: Record, layout: DataLayout) -> Record:
+    """The same record with a tail, where the layout has one for it."""
+    tail = layout.tail(type(record))
+    return replace(record, tail=bytes(range(7, 7 + tail))) if tail else record
+
+
 @st.composite
 def records(draw: st.DrawFn) -> Record:
     record = draw(st.sampled_from(RECORDS))

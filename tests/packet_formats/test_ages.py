@@ -37,7 +37,7 @@ def test_what_is_told_of_it(layout: DataLayout) -> None:
     plain = message_to_plain(data(AGAIN + 33), layout)
     assert (plain["age"], plain["age_ms"], plain["again"]) == (225, 33000, True)
     assert message_from_plain(plain, layout) == data(AGAIN + 33)
-    with pytest.raises(FormatError, match="age, age_ms and again differ"):
+    with pytest.raises(FormatError, match="age_ms differs"):
         message_from_plain(plain | {"age": 1}, layout)
 
 

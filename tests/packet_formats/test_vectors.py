@@ -91,9 +91,8 @@ def test_bulk_reads_them_too(golden: dict[str, Any]) -> None:
 
 
 def test_fixed_messages(golden: dict[str, Any]) -> None:
-    by_version = {
-        entry["deployment"]["network"]["tinyos"]: entry["deployment"] for entry in golden["layouts"]
-    }
+    plain = golden["layouts"][:2]
+    by_version = {entry["deployment"]["network"]["tinyos"]: entry["deployment"] for entry in plain}
     assert {vector["message"]["name"] for vector in golden["records"]} == {
         "beacon",
         "heard",

@@ -154,6 +154,9 @@ export class Network {
     const facts = [];
     if (mote.hops !== null) facts.push(manyText(mote.hops, "hop"));
     if (typeof mote.battery_days === "number") facts.push(`2.7 V in ${manyText(Math.round(mote.battery_days), "day")}`);
+    if (typeof mote.duty === "number") {
+      facts.push(`radio on ${(100 * mote.duty).toPrecision(2)}%: full cells last ${manyText(Math.round(mote.duty_days), "day")}`);
+    }
     if (mote.lost) facts.push(`${countText(mote.lost)} lost`);
     if (mote.reboots) facts.push(manyText(mote.reboots, "reboot"));
     say(part(".facts"), facts.join(" · "));
