@@ -17,8 +17,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from basestation.testbed.build_lock import locked
 from packet_formats import cheader
 from packet_formats.deployment import Deployment
+from packet_formats.keys import render_header
 from packet_formats.layout import DataLayout, layout_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,11 +79,14 @@ def run(command: Sequence[str | Path]) -> str:
 
 
 def build_folder(deployment: Deployment) -> Path:
-    """A folder that holds the deployment's causeway_layout.h."""
-    header = cheader.render(deployment)
-    folder = cache() / f"layout-{key_of(header)}"
+    """A folder that holds the deployment's causeway_layout.h and, if it has a key, causeway_key.h."""
+    headers = {"causeway_layout.h": cheader.render(deployment)}
+    if deployment.key is not None:
+        headers["causeway_key.h"] = render_header(deployment.key)
+    folder = cache() / f"layout-{key_of(*headers.values())}"
     folder.mkdir(exist_ok=True)
-    write(folder / "causeway_layout.h", header)
+    for name, header in headers.items():
+        write(folder / name, header)
     return folder
 
 
@@ -95,11 +100,12 @@ def write(path: Path, text: str) -> None:
 
 
 def build(target: Path, command: Sequence[str | Path]) -> Path:
-    """`command` with `-o target`, unless it is there."""
-    if not target.exists():
-        half = target.with_name(f"{target.name}.{os.getpid()}")
-        run([*command, "-o", half])
-        os.replace(half, target)
+    """`command` with `-o target`, unless it is there or another process makes it just now."""
+    with locked(target.parent):
+        if not target.exists():
+            half = target.with_name(f"{target.name}.half")
+            run([*command, "-o", half])
+            os.replace(half, target)
     return target
 
 

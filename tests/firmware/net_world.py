@@ -6,43 +6,24 @@ Each crystal is off by so many parts per million, the radio listens before it ta
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import hashlib
 import heapq
 import os
 import random
 import shutil
 import struct
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
-from packet_formats import cheader
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
-from packet_formats.keys import render_header
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of
 from packet_formats.messages import decode_message
 from packet_formats.tinyos import Ack, ActiveMessage, decode_packet
+from tests.firmware.bridge import FLAGS, ROOT, SANITIZE, build, build_folder, key_of
 
-ROOT = Path(__file__).resolve().parents[2]
-FLAGS = [
-    "-std=gnu11",
-    "-O1",
-    "-Wall",
-    "-Wextra",
-    "-Wconversion",
-    "-Werror",
-    "-shared",
-    "-fPIC",
-    "-Wl,-Bsymbolic",
-]
-CHECKS = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
-WRAP = ["-Wl,--wrap=netclock_set"]
 HZ = 32768
 SENT, BUSY = 0, 1
 
@@ -73,39 +54,23 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
 
     `app` is one of firmware/apps, or the path of a folder.
     """
-    header = cheader.render(deployment)
-    firmware = ROOT / "firmware"
-    sources = [
-        *sorted(firmware.glob("core/*.c")),
-        *sorted(firmware.glob("net/*.c")),
+    folder, firmware = build_folder(deployment), ROOT / "firmware"
+    shared = [*sorted(firmware.glob("core/*.c")), *sorted(firmware.glob("net/*.c"))]
+    own = [
         *(sorted(firmware.glob("net/mote/*.c")) if app != "gateway" else ()),
         *sorted((firmware / "apps" / app).glob("*.c")),
         ROOT / "tests/firmware/c/net_host.c",
     ]
-    digest = hashlib.sha256("\n".join([header, app, *FLAGS, *CHECKS, *options]).encode())
     headers = [
         path for part in ("core", "hal", "net", "apps") for path in sorted((firmware / part).rglob("*.h"))
     ]
-    for path in [*sources, *headers]:
-        digest.update(path.read_bytes())
-    folder = Path(tempfile.gettempdir()) / f"causeway-net-{os.getuid()}" / digest.hexdigest()[:20]
-    built = folder / f"{Path(app).name}.so"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:  # tests run in several processes; one of them builds
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if built.exists():
-            return built
-        (folder / "causeway_layout.h").write_text(header)
-        if deployment.key is not None:
-            (folder / "causeway_key.h").write_text(render_header(deployment.key))
-        fresh = built.with_suffix(".new")
-        include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
-        include.append(f"-DHOST_GATEWAY={int(app == 'gateway')}")
-        words = [gcc, *FLAGS, *CHECKS, *WRAP, *include, *options, *map(str, sources), "-o", str(fresh)]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
-        assert done.returncode == 0, done.stderr
-        fresh.replace(built)
-    return built
+    include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
+    command = [gcc, *FLAGS, *SANITIZE, "-O1", "-fPIC", *include, *options]
+    key = key_of(" ".join(command), *headers)  # the folder's name stands for what is in it
+    objects = [build(folder / f"{one.stem}-{key}-{key_of(one)}.o", [*command, "-c", one]) for one in shared]
+    link = ["-shared", "-Wl,-Bsymbolic", "-Wl,--wrap=netclock_set", f"-DHOST_GATEWAY={int(app == 'gateway')}"]
+    target = folder / f"{Path(app).name}-{key}-{key_of(' '.join(link), *shared, *own)}.so"
+    return build(target, [*command, *link, *own, *objects])
 
 
 @cache
