@@ -1,4 +1,4 @@
-"""The fuzzing target: its corpus, and a few seconds of search, under the address and undefined-behaviour sanitizers."""
+"""The fuzzing target: its corpus, and a short search, under the address and undefined-behaviour sanitizers."""
 
 import subprocess
 from collections.abc import Callable
@@ -22,14 +22,15 @@ from tests.firmware.cores import described, name_of
 
 TARGET = ROOT / "firmware" / "test" / "fuzz" / "deframer.c"
 CORPUS = ROOT / "firmware" / "test" / "fuzz" / "corpus"
-SECONDS = 3
+RUNS = 20_000
 LAYOUTS = [
     described(7, 3, 32, {"scheme": "shlc", "receipts": 2}, motes=20),
     described(7, 10, 10, {"scheme": "kn", "packing": "bytes", "receipts": 1}, tinyos=2, board="mica2"),
+    described(7, 3, 32, {"scheme": "barrier", "receipts": 1}, motes=50),
     described(7, 3, 32, {"scheme": "vector", "receipts": 1}, data_bytes=0),
     described(7, 3, 32, {"scheme": "delta-vector"}, data_bytes=0),
-    described(7, 3, 32, {"scheme": "barrier", "receipts": 1}, motes=50),
 ]
+FAST = 3  # the soak searches all of them, and a short run of it is in tests/soak/test_searches.py
 
 
 def fuzzer(clang: str, deployment: Deployment) -> Path:
@@ -39,7 +40,11 @@ def fuzzer(clang: str, deployment: Deployment) -> Path:
     return build(folder / f"fuzz-{name}", [*command, f"-I{folder}", f"-I{CORE}", *core_sources(), TARGET])
 
 
-@pytest.mark.parametrize("deployment", LAYOUTS, ids=name_of)
+@pytest.mark.parametrize(
+    "deployment",
+    [*LAYOUTS[:FAST], *(pytest.param(one, marks=pytest.mark.slow) for one in LAYOUTS[FAST:])],
+    ids=name_of,
+)
 def test_the_corpus_and_a_short_search(
     deployment: Deployment, tmp_path: Path, require_tool: Callable[[str], str]
 ) -> None:
@@ -49,7 +54,7 @@ def test_the_corpus_and_a_short_search(
     run([program, *kept])  # each once
     search = [
         str(program),
-        f"-max_total_time={SECONDS}",
+        f"-runs={RUNS}",
         "-max_len=600",
         "-seed=1",
         str(tmp_path),

@@ -394,7 +394,9 @@ def test_root_with_a_twin(gcc: str, meadow: Deployment) -> None:
 
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["in_range", "hidden"])
-@pytest.mark.parametrize("ahead", [-900, -5, -0.02, 0.02, 5, 900])
+@pytest.mark.parametrize(
+    "ahead", [-5, 0.02, 900, *(pytest.param(slow, marks=pytest.mark.slow) for slow in (-900, -0.02, 5))]
+)
 def test_two_roots_in_one_epoch(
     gcc: str, meadow: Deployment, monkeypatch: pytest.MonkeyPatch, hidden: bool, ahead: float
 ) -> None:
