@@ -79,8 +79,11 @@ def _name(send: Send) -> tuple[int, int]:
     return send.source, send.index
 
 
-def point_of(scheme: str, seed: int, seconds: float, script: tuple[str, ...] = ()) -> SchemePoint:
-    run = run_field(deployment_of(scheme), MOTES, seconds, RATE, seed, script)
+def measured(scheme: str, seed: int, seconds: float) -> SchemePoint:
+    return point_of(run_field(deployment_of(scheme), MOTES, seconds, RATE, seed), seed)
+
+
+def point_of(run: FieldRun, seed: int) -> SchemePoint:
     counted = settled(run)
     left = [
         (send, held) for send, held in zip(run.delivered, run.held_ms, strict=True) if _name(send) in counted
@@ -88,7 +91,7 @@ def point_of(scheme: str, seed: int, seconds: float, script: tuple[str, ...] = (
     layout = layout_of(run.deployment)
     stamps = [taken.data.stamp for taken in run.arrivals if _name(taken.send) in counted]
     return SchemePoint(
-        scheme,
+        run.deployment.stamp.scheme,
         seed,
         count_violations([taken.send for taken in run.arrivals if _name(taken.send) in counted]),
         count_violations([send for send, _ in left]),
@@ -102,7 +105,7 @@ def collect(schemes: Sequence[str], seeds: int, seconds: float, processes: int) 
     jobs = [(scheme, seed, seconds) for seed in range(1, seeds + 1) for scheme in schemes]
     points: list[SchemePoint] = []
     with ProcessPoolExecutor(processes) as pool:
-        running = {pool.submit(point_of, *job): job for job in jobs}
+        running = {pool.submit(measured, *job): job for job in jobs}
         for done, future in enumerate(as_completed(running), start=1):
             points.append(future.result())
             scheme, seed, _ = running[future]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from basestation.causality.truth import VectorTruth
 from basestation.causality.violations import count_violations
+from basestation.testbed.field_check import check_graph
+from basestation.testbed.through_station import run_field
 from packet_formats.layout import layout_of
 from tests.cli.test_listen import delivered
 from tests.testbed.test_through_station import basestation
@@ -23,23 +26,44 @@ from tools.schemes_table import (
     table_of,
 )
 
-SECONDS = 10.0
-SEED = 8
-# The gateway hears nothing for so long that the messages of this time are lost to it, though the motes hear them: rules
-# that wait for a cause wait in vain, and have to give up.
-DEAF = tuple(
-    f"at {at} {verb} {mote} {MOTES}" for at, verb in ((6, "cut"), (6.5, "heal")) for mote in range(MOTES)
-)
+SEED = 1
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
+# Each scheme is an image of its own, so these three are slow. tests/firmware/test_net_papers.py has all stamps on the
+# host, tests/causality/schemes/test_logical.py all rules: what they put right, where they fail, and when they give up.
+SLOW = ("sequence", "last-sender", "delta-vector")
 
 
-@pytest.fixture(scope="module", params=SCHEMES)
-def point(request, testbed, platformio):
-    return point_of(request.param, SEED, SECONDS, DEAF)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in SCHEMES],
+)
+def run(request, testbed, platformio):
+    """A network that has the time; then its gateway is deaf for a second, and all goes on.
+
+    Motes send before they have the time, and the root's first beacons may collide with that, so when all have been
+    heard in sync is chance. A run with the same seed begins the same way: a short one tells.
+    """
+    field = partial(run_field, deployment_of(request.param), MOTES, rate=RATE, seed=SEED)
+    ready = next(seconds for seconds in range(4, 60, 4) if settled(field(seconds=seconds)))
+    deaf = ready + 3
+    after = 3 if request.param in EXACT else 60  # the others deliver a few in a minute out of order
+    return field(seconds=deaf + 1 + after, script=tuple(deaf_from(deaf, 1)))
+
+
+def deaf_from(at, seconds):
+    """The gateway hears nothing, though the motes hear each other: rules that wait for a cause wait in vain."""
+    for mote in range(MOTES):
+        yield f"at {at} cut {mote} {MOTES}"
+        yield f"at {at + seconds} heal {mote} {MOTES}"
+
+
+@pytest.fixture(scope="module")
+def point(run):
+    return point_of(run, SEED)
 
 
 def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
-    assert point.arrived.delivered >= 100
+    assert point.arrived.delivered >= 150
     assert point.arrived.pairs > 0
     assert point.delivered.delivered >= 0.98 * point.arrived.delivered
     if point.scheme in EXACT:
@@ -59,7 +83,17 @@ def test_the_wait_is_the_rule_s(point):
         assert point.gave_up == 0
     else:
         assert point.held_ms < full / 2
-        assert point.gave_up > 0
+        if "vector" in point.scheme:  # it names all that is missing
+            assert point.gave_up > 0
+
+
+def test_the_graph_is_right_wherever_it_claims_to_be_complete(run):
+    """The causal graph that messages tell, against the flight recorders."""
+    found = check_graph(run.arrivals, run.deployment)
+    assert found.messages >= 150
+    assert found.is_right
+    if run.deployment.stamp.scheme in ("vector", "barrier"):
+        assert found.complete > 0.8 * found.messages
 
 
 def test_a_stamp_takes_what_its_scheme_says(point):
@@ -106,8 +140,8 @@ def test_the_page_keeps_what_is_around_the_table(root):
 def test_the_table_has_a_row_for_each_scheme(require_tool, platformio):
     require_tool("avr-gcc")
     require_tool("simavr")
-    nothing = count_violations([])
+    schemes, nothing = [name for name in SCHEMES if name not in SLOW], count_violations([])
     lines = list(
-        table_of([SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0) for scheme in SCHEMES], SECONDS)
+        table_of([SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0) for scheme in schemes], 10.0)
     )
-    assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == list(SCHEMES)
+    assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == schemes

@@ -54,7 +54,7 @@ def test_the_table_is_made_from_runs():
 
 def test_what_was_delivered_live_is_in_the_log_again(root, tmp_path):
     """`listen` on the running testbed, then `replay` of its log: the same deliveries, message for message."""
-    (tmp_path / "net.toml").write_text((root / "examples" / "micaz.toml").read_text())
+    (tmp_path / "net.toml").write_text(deployment_of("shlc, one byte").to_toml())
     source = f"testbed@net.toml?motes={MOTES}&rate={RATE:g}&seconds=8&pace=2"
     live = basestation(root, tmp_path, "listen", source, "-d", "net.toml", "--log", "logs", "--json")
     again = basestation(root, tmp_path, "replay", "logs", "--json")
