@@ -204,7 +204,11 @@ def programs(
     board, tinyos = request.param
     text = (root / f"examples/{board}.toml").read_text()
     path = tmp_path_factory.mktemp("talk") / "deployment.toml"
-    path.write_text(text.replace("tinyos = 1", f"tinyos = {tinyos}"))
+    if tinyos == 2:
+        text = text.replace("tinyos = 1", "tinyos = 2").replace(
+            '"meadow"', '"brook"'
+        )  # as in tests/testbed/test_run.py
+    path.write_text(text)
     return load(path), images.programs_for(load(path))
 
 
