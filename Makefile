@@ -24,12 +24,14 @@ DEBIAN_FOR := firmware
 endif
 export PLATFORMIO_SETTING_ENABLE_TELEMETRY := no
 export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
+# Tests start our programs hundreds of times: each start would compile them anew.
+unexport PYTHONDONTWRITEBYTECODE
 # What the images and their tests are made from.
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
 .PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery ledger-table power-table power-runs package clean
-.PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
+.PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able lint-and-firmware flash
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,10 +41,14 @@ setup: debian $(VENV)/.project ## Debian packages and the Python environment; qu
 demo: setup ## the firmware on emulated motes, ordered live; then how much order each byte gained
 	@$(BIN)/basestation demo
 
-test: setup lint firmware-if-able ## lint, the firmware where its compiler is, then the fast tests
+# Two things that keep one core busy each, side by side.
+lint-and-firmware: setup
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-if-able
+
+test: lint-and-firmware ## lint, the firmware where its compiler is, then the fast tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
-test-all: setup lint firmware-if-able ## lint, then every test, the slow ones with more examples
+test-all: lint-and-firmware ## lint, then every test, the slow ones with more examples
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 firmware: $(PIO_READY) ## the four images, in .pio/build; CAUSEWAY_DEPLOYMENT=my.toml builds for another deployment
@@ -71,7 +77,7 @@ firmware-if-able: setup
 	@touch $@
 
 FIRMWARE_TESTS := $(wildcard firmware/test/test_*/.)
-.pio/.tested: $(FIRMWARE) | $(VENV)/.project
+.pio/.tested: $(FIRMWARE) | $(VENV)/.project .pio/.images
 	$(if $(FIRMWARE_TESTS),$(PIO) test -e native $(if $(shell command -v simavr),-e micaz_sim))
 	@mkdir -p .pio && touch $@
 
