@@ -186,6 +186,16 @@ class Deployment:
         )
 
     @property
+    def health_seconds(self) -> int:
+        """How often a mote tells of its health: MOTE_HEALTH_PERIOD of firmware/net/mote/mote.h."""
+        return 600 if self.radio.period_ms else 60
+
+    @property
+    def answer_seconds(self) -> float:
+        """By how much longer a schedule lets motes take to be heard, and to answer a command: two periods."""
+        return 2 * self.radio.period_ms / 1000
+
+    @property
     def lead(self) -> int:
         """How many ticks the clock in a stamp may be ahead of its receiver's clock."""
         clock = self.clock

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
 
 STYLES = {GOOD: "green", WARNING: "yellow", FAILURE: "bold red"}
+LISTEN_SECONDS = 15.0
 ASK_AFTER = 1.0  # seconds: the line has settled by then
 TOKEN = 0xD0
 
@@ -55,10 +56,8 @@ TOKEN = 0xD0
     "--for",
     "seconds",
     type=common.FiniteFloat(0, min_open=True),
-    default=15.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How long to listen.",
+    help=f"How long to listen. [default: {LISTEN_SECONDS:g}, and two periods if the motes have a schedule]",
 )
 @click.option("--ask", is_flag=True, help="Ask gateway and motes for a report instead of waiting for it.")
 @click.option(
@@ -83,7 +82,7 @@ def command(
     sources: tuple[str, ...],
     deployment: Path | None,
     key: Path | None,
-    seconds: float,
+    seconds: float | None,
     ask: bool,
     rate: float | None,
     logs: Path,
@@ -117,7 +116,7 @@ def _findings(
     sources: Sequence[str],
     path: Path | None,
     key: Path | None,
-    seconds: float,
+    seconds: float | None,
     ask: bool,
     rate: float | None,
     logs: Path,
@@ -132,7 +131,7 @@ def _findings(
     elif deployment is not None:
         yield from check_deployment.examine(deployment, rate)
         if sources:
-            yield from _heard(sources, deployment, seconds, ask)
+            yield from _heard(sources, deployment, seconds or LISTEN_SECONDS + deployment.answer_seconds, ask)
 
 
 def _load(path: Path, key: Path | None) -> Deployment | Finding:

@@ -296,7 +296,8 @@ class Session:
         return faults
 
     async def _send(self, talk: Talk, order: Dispatch) -> tuple[int, ActiveMessage, tuple[Receipt, ...]]:
-        now = await talk.network_time(TIME_SECONDS) if self._envelopes.needs_time else None
+        patience = TIME_SECONDS + self._deployment.answer_seconds
+        now = await talk.network_time(patience) if self._envelopes.needs_time else None
         number, message = self._envelopes.make(order, now)
         return number, message, await talk.send(message, number % 256, self._patience, self._tries)
 
@@ -314,7 +315,7 @@ class Session:
     async def _ask_first(self, talk: Talk, order: Dispatch, answers: Reboots) -> None:
         """Ask for the boot counts before the reboot. A mote that does not answer is watched all the same."""
         await self._send(talk, set_order(MoteSetting("report", Command.REPORT), order.target, order.hops))
-        async for message in talk.heard(FIRST_SECONDS):
+        async for message in talk.heard(FIRST_SECONDS + self._deployment.answer_seconds):
             answers.take(message)
             if not answers.unknown:
                 return

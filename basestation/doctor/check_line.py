@@ -269,7 +269,9 @@ class Examination:
             text = f"under {LEAST_BATTERY_MV / 1000:g} V: {_listed(low)}"
             yield warning("network", "batteries", text, "change them")
         if not healths:
-            cure = f"motes report once a minute: --for 70{', or --ask' * self.askable}"
+            every = self.deployment.health_seconds
+            often = "once a minute" if every == 60 else f"every {every // 60} minutes"
+            cure = f"motes report {often}: --for {every * 7 // 6}{', or --ask' * self.askable}"
             yield warning("network", "health", "no report yet: layout and batteries are unknown", cure)
         elif not wrong and not low:
             text = f"{many(len(healths), 'report')}: layout and batteries are fine"

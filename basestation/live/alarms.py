@@ -17,7 +17,8 @@ from basestation.live.happenings import Alarm, Happening
 
 GATEWAY_SILENCE_NS = 30 * SECOND  # a gateway reports every ten seconds
 SHORT_PAUSE_NS = SECOND  # on a line; shorter ones tell nothing of how long it may be silent
-MISSING_NS = 90 * SECOND  # each mote sends its health within 75 s
+HEALTH_NS = 60 * SECOND  # between two health reports of a mote, on average
+MISSING_REPORTS = 1.5  # of these times: by then each mote has told of its health
 MISSING_PAUSES = 5  # or so many of the longest pauses between a mote's messages
 LOW_MV, CHARGED_MV = 2800, 2900  # a MICA mote's processor needs 2.7 V
 LOW_REPORTS = 2  # with none of a full battery between
@@ -75,6 +76,7 @@ class NetworkFacts:
 
     expected: int  # motes in the deployment
     motes: Mapping[int, MoteCounts]  # that were heard
+    health_ns: int = HEALTH_NS
     listening_ns: int | None = None  # since then a mote could have been heard
     epochs: Times = field(default_factory=Times)
     epoch_text: str = ""
@@ -235,7 +237,7 @@ def _missing_due(network: NetworkFacts) -> int | None:
     if network.listening_ns is None or not network.missing():
         return None
     longest = max((mote.pauses.mean_ns for mote in network.motes.values()), default=0.0)
-    return network.listening_ns + max(MISSING_NS, int(MISSING_PAUSES * longest))
+    return network.listening_ns + int(max(MISSING_REPORTS * network.health_ns, MISSING_PAUSES * longest))
 
 
 def _missing(network: NetworkFacts, mono_ns: int) -> bool | None:
@@ -309,13 +311,14 @@ class Alarms:
         gateways: Mapping[int, GatewayCounts] | None = None,
         expected: int = 0,
         called: Callable[[int], str] = "mote {}".format,
+        health_ns: int = HEALTH_NS,
     ) -> None:
-        """`motes` and `gateways` are those of the station, which adds to them; it expects so many motes, and they are
-        `called` so."""
+        """`motes` and `gateways` are those of the station, which adds to them. It expects so many motes, they are
+        `called` so, and tell of their health so often."""
         self.next_check: int | None = None
         self._motes: Mapping[int, MoteCounts] = {} if motes is None else motes
         self._gateways: Mapping[int, GatewayCounts] = {} if gateways is None else gateways
-        self._network = NetworkFacts(expected, self._motes)
+        self._network = NetworkFacts(expected, self._motes, health_ns)
         self._called = called
         self._raised: dict[tuple[str, int], str] = {}
         self._deaf = False  # all lines are gone or silent: no mote is to blame

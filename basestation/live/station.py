@@ -17,6 +17,7 @@ from basestation.causality.rules import Delivery
 from basestation.live.alarms import CHARGED_MV, LOW_MV, Alarms
 from basestation.live.commands import name_of
 from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
+from basestation.live.evidence import SECOND
 from basestation.live.guard import WORDS, Verdict
 from basestation.live.happenings import (
     Acknowledged,
@@ -103,7 +104,11 @@ class Station:
         self.motes: dict[int, MoteCounts] = {}
         self.violations = Overtakings(self.observer, deployment.network.motes)
         self.alarms = Alarms(
-            self.motes, self.timeline.gateways, deployment.network.motes, deployment.mote_name
+            self.motes,
+            self.timeline.gateways,
+            deployment.network.motes,
+            deployment.mote_name,
+            deployment.health_seconds * SECOND,
         )
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()

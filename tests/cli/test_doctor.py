@@ -18,7 +18,7 @@ from basestation.doctor.check_line import Examination
 from basestation.journal.writer import JournalWriter
 from basestation.live.station import Station
 from basestation.sources import ports
-from packet_formats.deployment import CRYSTAL_HZ, from_dict, load
+from packet_formats.deployment import CRYSTAL_HZ, RadioSettings, from_dict, load
 from packet_formats.framing import FrameCounters
 from packet_formats.records import Status
 from packet_formats.tinyos import encode_packet
@@ -416,6 +416,13 @@ def test_motes_that_are_missing_unknown_or_of_another_build():
     world = Motes(SETUP, START)
     stray = arrival(replace(world.send(0, START), source=9), three[-1].mono_ns + 2)
     assert examined([*three, stray])["unknown motes"].text == "9"
+
+
+def test_motes_with_a_schedule_are_given_time():
+    setup = replace(SETUP, radio=RadioSettings(16000, 1152))
+    cure = examined(talk(setup), setup=setup)["health"].cure
+    assert cure == "motes report every 10 minutes: --for 700, or --ask"
+    assert (setup.answer_seconds, SETUP.answer_seconds) == (32, 0)
 
 
 def test_motes_that_are_weak_lost_full_or_out_of_sync():

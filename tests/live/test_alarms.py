@@ -13,7 +13,6 @@ from basestation.live.alarms import (
     EPOCH_NS,
     GATEWAY_SILENCE_NS,
     KINDS,
-    MISSING_NS,
     REBOOTS_NS,
     SYNC_NS,
     Alarms,
@@ -23,7 +22,7 @@ from basestation.live.evidence import FEW, LEAST_NS, PERIODS, SECOND, WINDOW, Dr
 from basestation.live.happenings import Alarm, Happening, Restarted
 from basestation.live.station import Station
 from basestation.outputs.plain_forms import plain_mote
-from packet_formats.deployment import CRYSTAL_HZ, MoteDetails, load
+from packet_formats.deployment import CRYSTAL_HZ, Deployment, MoteDetails, RadioSettings, load
 from packet_formats.records import duty_code
 from tests.live.world import TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, mono_at, play
 
@@ -42,10 +41,14 @@ def seen(found: list[Happening], but: tuple[str, ...] = ("missing",)) -> Seen:
 
 
 def messages(
-    motes: tuple[int, ...], seconds: range | list[float], skip: set[int] = frozenset(), **more
+    motes: tuple[int, ...],
+    seconds: range | list[float],
+    skip: set[int] = frozenset(),
+    setup: Deployment = SETUP,
+    **more,
 ) -> list[Line]:
     """A message of each mote at each second, numbered by it; those of `skip` are lost."""
-    network, gateway = Motes(SETUP, START), Gateway(SETUP)
+    network, gateway = Motes(setup, START), Gateway(setup)
     network.sequences = [int(seconds[0])] * 4
     for number, second in enumerate(seconds):
         for mote in motes:
@@ -151,10 +154,18 @@ def test_motes_that_were_never_heard_are_named_until_all_were():
     found = play(station, lines[:-2])
     (alarm,) = [item for item in alarms_in(found, ()) if item.what == "missing"]
     assert alarm.text == "2 of 4 motes heard; missing: 2, 3"
-    assert alarm.wall_ns == WALL + lines[0].mono_ns + MISSING_NS
+    assert alarm.wall_ns == WALL + lines[0].mono_ns + 90 * SECOND
     assert raised_by(station)[0] == "3 of 4 motes heard; missing: 2"
     found = play(station, lines[-2:])
     assert [(item.what, item.raised) for item in alarms_in(found, ())][-1] == ("missing", False)
+
+
+def test_motes_with_a_schedule_have_longer_to_be_heard():
+    """They tell of their health every ten minutes, and an app need not send anything else."""
+    scheduled = replace(SETUP, radio=RadioSettings(16000, 1152))
+    lines = messages((0, 1), range(0, 1000, 5), setup=scheduled)
+    (alarm,) = [item for item in alarms_in(play(Station(scheduled), lines), ()) if item.what == "missing"]
+    assert alarm.mono_ns == lines[0].mono_ns + 900 * SECOND
 
 
 def test_a_mote_that_was_heard_once_is_missed_in_the_end():

@@ -1,6 +1,7 @@
 """What a deployment may be, and how it is refused."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,15 @@ import pytest
 from hypothesis import given
 
 from packet_formats import cheader
-from packet_formats.deployment import Deployment, DeploymentError, MoteDetails, from_dict, load, parse
+from packet_formats.deployment import (
+    Deployment,
+    DeploymentError,
+    MoteDetails,
+    RadioSettings,
+    from_dict,
+    load,
+    parse,
+)
 from packet_formats.layout import layout_of
 from packet_formats.schemes import descriptor, refusal
 from tests.packet_formats.strategies import deployments, tables
@@ -382,3 +391,11 @@ def test_two_motes_do_not_share_an_id_or_a_name() -> None:
             from_dict(tables() | {"mote": [*MOTES, second]})
     with pytest.raises(DeploymentError, match=r"mote: each mote is a table of its own, \[\[mote\]\]"):
         from_dict(tables() | {"mote": {"id": 1}})
+
+
+def test_health_comes_as_often_as_the_firmware_sends_it(root):
+    text = (root / "firmware" / "net" / "mote" / "mote.h").read_text()
+    scheduled, always = re.findall(r"define MOTE_HEALTH_PERIOD \((\d+) \* ", text)
+    setup = load(root / "examples" / "micaz_months.toml")
+    assert setup.health_seconds == int(scheduled)
+    assert replace(setup, radio=RadioSettings()).health_seconds == int(always)
