@@ -65,8 +65,12 @@ class Radio:
         return self.chip.lower()
 
     def air_bytes(self, payload: int, tinyos: int) -> int:
-        """All bytes on the air for one payload."""
+        """All bytes on the air for one payload, with TinyOS's preamble."""
         return self.before_header + self.header[tinyos] + payload + self.after_data
+
+    def firmware_air_bytes(self, payload: int, tinyos: int) -> int:
+        """The same with our driver's preamble."""
+        return self.firmware_before_header + self.header[tinyos] + payload + self.after_data
 
 
 CC2420 = Radio(

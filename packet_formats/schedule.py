@@ -7,6 +7,7 @@ All times are cycles of the 32768 Hz crystal.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from packet_formats.ages import age_cycles
@@ -183,8 +184,7 @@ def _quiet(board: Board, turns: int) -> int:
 def _airtime(board: Board, tinyos: int, payload: int) -> int:
     """Cycles of a frame on the air, as our driver sends it."""
     radio = board.radio
-    count = radio.firmware_before_header + radio.header[tinyos] + payload + radio.after_data
-    return -int(-count * radio.byte_ms * CRYSTAL_HZ // 1000)
+    return math.ceil(radio.firmware_air_bytes(payload, tinyos) * radio.byte_ms * CRYSTAL_HZ / 1000)
 
 
 def _longest_frame(board: Board, tinyos: int) -> int:

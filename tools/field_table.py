@@ -57,7 +57,6 @@ STAMPS: dict[str, dict[str, Any]] = {
     "hlc": {"scheme": "hlc"},
     "shlc, one byte": {"scheme": "shlc", "counter_bits": 2},
 }
-EXACT = ("kn, all 8", "hlc", "shlc, one byte")
 
 
 class FieldPoint(NamedTuple):

@@ -433,8 +433,7 @@ def described(stamp: dict[str, Any], board: str = DEFAULT_BOARD.name, motes: int
 
 def air_bytes(board: str, payload: int) -> int:
     """All bytes that the radio sends for a payload, under TinyOS 1."""
-    radio = BOARDS[board].radio
-    return radio.firmware_before_header + radio.header[1] + payload + radio.after_data
+    return BOARDS[board].radio.firmware_air_bytes(payload, 1)
 
 
 def stamp_cycles(stamp: dict[str, Any], motes: int = 10) -> dict[str, tuple[int, int, int]]:

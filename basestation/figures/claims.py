@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from basestation.simulator.options import DelayLaw
 
 from .grid import PHIS, CurvePoint, Policy
-
-Numbers = dict[Any, float]
 
 
 @dataclass(frozen=True, slots=True)

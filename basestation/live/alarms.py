@@ -25,8 +25,7 @@ LOW_REPORTS = 2  # with none of a full battery between
 LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
 SYNC_NS = 30 * SECOND
 REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
-EPOCH_NS = 300 * SECOND
-STRANGER_NS = 300 * SECOND  # after its last sign, an alarm about a stranger is over
+OVER_NS = 300 * SECOND  # after its last sign, an alarm about strangers or a new epoch is over
 LISTED = 12  # motes in a text
 
 Facts = TypeVar("Facts")
@@ -48,6 +47,18 @@ class Kind(Generic[Facts]):
     text: Callable[[str, Facts, int], str]
     due: Callable[[Facts], int | None] = _never
     by_line: bool = False
+
+    @classmethod
+    def at_signs(
+        cls, what: str, signs: Callable[[Facts], Times], text: Callable[[str, Facts, int], str]
+    ) -> Kind[Facts]:
+        """A kind that each sign raises, and that is over when none has come for a while."""
+        return cls(
+            what,
+            lambda facts, now: signs(facts).often(now, OVER_NS, 1),
+            text,
+            lambda facts: _due_after(signs(facts)),
+        )
 
 
 @dataclass(slots=True)
@@ -138,7 +149,7 @@ def _rebooting_due(mote: MoteCounts) -> int | None:
     return _due_after(mote.restarts, REBOOTS_NS)
 
 
-def _due_after(times: Times, quiet_ns: int = STRANGER_NS) -> int | None:
+def _due_after(times: Times, quiet_ns: int = OVER_NS) -> int | None:
     """When an alarm about such events is over, if none follows."""
     return times.newest[-1] + quiet_ns if times.newest else None
 
@@ -176,11 +187,10 @@ MOTE: Sequence[Kind[MoteCounts]] = (
         lambda name, mote, _: f"{name} starts again and again: {mote.restarts.total} times so far",
         _rebooting_due,
     ),
-    Kind(
+    Kind.at_signs(
         "imitated",
-        lambda mote, now: mote.imitated.often(now, STRANGER_NS, 1),
+        lambda mote: mote.imitated,
         lambda name, mote, _: f"somebody else speaks as {name}: two messages of one number differ",
-        lambda mote: _due_after(mote.imitated),
     ),
 )
 
@@ -219,13 +229,12 @@ GATEWAY: Sequence[Kind[GatewayCounts]] = (
         lambda gateway, _: gateway.live and gateway.unread > 0,
         lambda name, gateway, _: f"{name} sent {gateway.unread} bytes but no frame: wrong speed?",
     ),
-    Kind(
+    Kind.at_signs(
         "records",
-        lambda gateway, now: gateway.posed.often(now, STRANGER_NS, 1),
+        lambda gateway: gateway.posed,
         lambda name, gateway, _: (
             f"somebody sends records of a gateway by radio: {name} heard {gateway.posed.total}; none is believed"
         ),
-        lambda gateway: _due_after(gateway.posed),
     ),
 )
 
@@ -254,10 +263,6 @@ def _missing_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
     return f"{network.expected - len(missing)} of {network.expected} motes heard; missing: {listed}{more}"
 
 
-def _epoch_due(network: NetworkFacts) -> int | None:
-    return network.epochs.newest[-1] + EPOCH_NS if network.epochs.newest else None
-
-
 def _forged_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
     alone = (
         "; one alone may be a frame that was damaged on the air" if network.forged.times.total == 1 else ""
@@ -271,24 +276,9 @@ def _replayed_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
 
 NETWORK: Sequence[Kind[NetworkFacts]] = (
     Kind("missing", _missing, _missing_text, _missing_due, by_line=True),
-    Kind(
-        "epoch",
-        lambda network, now: network.epochs.often(now, EPOCH_NS, 1),
-        lambda name, network, _: network.epoch_text,
-        _epoch_due,
-    ),
-    Kind(
-        "forged",
-        lambda network, now: network.forged.times.often(now, STRANGER_NS, 1),
-        _forged_text,
-        lambda network: _due_after(network.forged.times),
-    ),
-    Kind(
-        "replayed",
-        lambda network, now: network.replayed.times.often(now, STRANGER_NS, 1),
-        _replayed_text,
-        lambda network: _due_after(network.replayed.times),
-    ),
+    Kind.at_signs("epoch", lambda network: network.epochs, lambda name, network, _: network.epoch_text),
+    Kind.at_signs("forged", lambda network: network.forged.times, _forged_text),
+    Kind.at_signs("replayed", lambda network: network.replayed.times, _replayed_text),
     Kind("disk", lambda network, _: bool(network.disk), lambda name, network, _: network.disk),
 )
 
@@ -411,7 +401,7 @@ class Alarms:
         """The network's time has started afresh."""
         self._network.epochs.add(mono_ns)
         self._network.epoch_text = text
-        self._expect(_epoch_due(self._network))
+        self._expect(_due_after(self._network.epochs))
         return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
 
     def refused(self, verdict: str, what: str, mono_ns: int, wall_ns: int) -> list[Happening]:

@@ -94,7 +94,7 @@ class Guard:
     def remember(self, strays: Iterable[tuple[int, bytes]]) -> None:
         """What was let in before we began: it is played again if it comes now."""
         for mote, name in strays:
-            _first_seen(self._strays, mote, name, LONG_AGO, True)
+            _first_seen(self._strays, mote, name, LONG_AGO)
 
     def strays(self) -> list[tuple[int, bytes]]:
         """What to remember beyond our end."""
@@ -142,42 +142,42 @@ class Guard:
     def _judge_data(
         self, payload: bytes, data: Data, epoch: int | None, cycles: int | None, mono_ns: int, tries: int
     ) -> Judgement:
-        seal, sent = self._seal, None
         if not data.in_sync:
-            right = seal.data(payload, data.source, False, 0, 0) == data.mic
+            right = self._seal.data(payload, data.source, False, 0, 0) == data.mic
             return Judgement(self._judge_stray(payload, data, mono_ns) if right else Verdict.FORGED)
         if cycles is None or epoch is None:
             return Judgement(Verdict.UNCHECKED)
-        else:
-            sent = self._sent(payload, data, epoch, cycles, tries)
-            right = sent is not None
-            if not right and any(
-                self._sent(payload, data, *before, WINDOWS) is not None
-                for before in self._times_before(mono_ns)
-            ):
-                return Judgement(Verdict.UNCHECKED)
-            if not right and self._is_late(payload, data, epoch, cycles):
-                return Judgement(Verdict.LATE)
-        if not seal.has_clock:
-            sent = None
-        if data.source >= self._motes:
-            return Judgement(Verdict.GOOD, sent) if right else Judgement(Verdict.FORGED)
-        covered = seal.covered_data(payload, data.source, False, 0, 0)[BLOCK:] + data.mic
-        first = _first_seen(self._seen, data.source, covered, mono_ns, right)
-        if not right:
-            return Judgement(Verdict.FORGED if first is None else Verdict.REPLAYED)
-        if first is not None and mono_ns - first > COPY_NS:
-            return Judgement(Verdict.REPLAYED)
-        self._note_boot(data.source, data.boot)
-        return Judgement(Verdict.GOOD, sent)
+        sent = self._sent(payload, data, epoch, cycles, tries)
+        if sent is None:
+            return Judgement(self._why_wrong(payload, data, epoch, cycles, mono_ns))
+        if data.source < self._motes:
+            first = _first_seen(self._seen, data.source, self._content(payload, data), mono_ns)
+            if first is not None and mono_ns - first > COPY_NS:
+                return Judgement(Verdict.REPLAYED)
+            self._note_boot(data.source, data.boot)
+        return Judgement(Verdict.GOOD, sent if self._seal.has_clock else None)
+
+    def _why_wrong(self, payload: bytes, data: Data, epoch: int, cycles: int, mono_ns: int) -> Verdict:
+        """The verdict on a message whose MIC is not right at this time."""
+        before = self._times_before(mono_ns)
+        if any(self._sent(payload, data, *time, WINDOWS) is not None for time in before):
+            return Verdict.UNCHECKED
+        if self._is_late(payload, data, epoch, cycles):
+            return Verdict.LATE
+        seen = self._seen.get(data.source, ())
+        return Verdict.REPLAYED if self._content(payload, data) in seen else Verdict.FORGED
+
+    def _content(self, payload: bytes, data: Data) -> bytes:
+        """What copies of a message have in common: all but how often they may be passed on."""
+        return self._seal.covered_data(payload, data.source, False, 0, 0)[BLOCK:] + data.mic
 
     def _judge_stray(self, payload: bytes, data: Data, mono_ns: int) -> Verdict:
         """One whose MIC holds no time is let in once, and known again for as long as it is remembered."""
         if data.source >= self._motes:
             return Verdict.UNPROTECTED
-        covered = self._seal.covered_data(payload, data.source, False, 0, 0)[BLOCK:] + data.mic
-        name = bytes([data.boot]) + blake2b(covered, digest_size=STRAY_BYTES).digest()
-        first = _first_seen(self._strays, data.source, name, mono_ns, True)
+        content = self._content(payload, data)
+        name = bytes([data.boot]) + blake2b(content, digest_size=STRAY_BYTES).digest()
+        first = _first_seen(self._strays, data.source, name, mono_ns)
         if first is None:
             self.on_stray((data.source, name))
         elif mono_ns - first > COPY_NS:
@@ -234,7 +234,7 @@ class Guard:
                 return Verdict.REPLAYED
             cycles = None  # our clock has stood still, or is wrong
         last = self._health.get(health.source)
-        first = _first_seen(self._reports, health.source, health.mic, mono_ns, True)
+        first = _first_seen(self._reports, health.source, health.mic, mono_ns)
         if not self._is_news(health, last, epoch, cycles, sure):
             copy = first is not None and mono_ns - first <= COPY_NS
             return Verdict.LATE if copy or _is_recent(health, epoch, cycles) else Verdict.REPLAYED
@@ -334,15 +334,11 @@ def rounds_ahead(beacon: Beacon, now: tuple[int, int] | None) -> int:
     return rounds_later(beacon.round, round_at(beacon.time, now[1]))
 
 
-def _first_seen(all_seen: Seen, node: int, said: bytes, mono_ns: int, keep: bool) -> int | None:
-    """When this very message came first; None if it did not. `keep`: it is right, so remember it."""
-    seen = all_seen.get(node)
-    if seen is None:
-        if not keep:
-            return None
-        seen = all_seen[node] = OrderedDict()
+def _first_seen(all_seen: Seen, node: int, said: bytes, mono_ns: int) -> int | None:
+    """When this very message came first; None if it is new. It is remembered from now on."""
+    seen = all_seen.setdefault(node, OrderedDict())
     first = seen.get(said)
-    if first is None and keep:
+    if first is None:
         seen[said] = mono_ns
         if len(seen) > REMEMBERED:
             seen.popitem(last=False)

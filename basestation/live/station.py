@@ -358,7 +358,7 @@ class Station:
             counts.held += 1
         if reception.deliveries:
             found += self._deliver(reception.deliveries)
-        if self.held > MOST_NAMED or self.held > MOST_HELD:
+        if self.held > MOST_NAMED:
             found += self._make_room()
         if self.observer.waits_by_name and not reception.discarded:
             found += self._show_at_once(held)

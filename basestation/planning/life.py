@@ -41,7 +41,6 @@ MESSAGES_IN_FRAME = {"CC2420": 1, "CC1000": 2}
 OBSERVED = {"CC2420": 1.3, "CC1000": 1.0}
 WATCHDOG_WAKES = 1.0  # a second
 WATCHDOG_STARTING_MS, WATCHDOG_MS = 2.2, 0.35
-PARTS = ("beacons", "round 0", "retries", "sending", "processor", "starts", "watchdog", "board")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +177,7 @@ class _Traffic:
         return self.airtime_ms(payload)
 
     def airtime_ms(self, payload: int) -> float:
-        radio = self.radio
-        count = radio.firmware_before_header + radio.header[self.network.tinyos] + payload + radio.after_data
-        return count * radio.byte_ms
+        return self.radio.firmware_air_bytes(payload, self.network.tinyos) * self.radio.byte_ms
 
     @property
     def retry_ms(self) -> float:

@@ -10,9 +10,9 @@ import pytest
 
 from basestation.arrivals import Line, LineCount
 from basestation.live.alarms import (
-    EPOCH_NS,
     GATEWAY_SILENCE_NS,
     KINDS,
+    OVER_NS,
     REBOOTS_NS,
     SYNC_NS,
     Alarms,
@@ -350,7 +350,7 @@ def test_a_new_root_epoch_is_an_alarm_for_a_while():
         found += play(station, gateway.hear(motes.send(0, START), START + epoch * CRYSTAL_HZ))
     assert seen(found) == [("epoch", 0, True)]
     assert "root epoch 2 follows 1" in raised_by(station)[0]
-    over = mono_at(START + 2 * CRYSTAL_HZ) + EPOCH_NS + SECOND
+    over = mono_at(START + 2 * CRYSTAL_HZ) + OVER_NS + SECOND
     assert ("epoch", 0, False) in seen(station.advance(over))
 
 
