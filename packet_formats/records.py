@@ -32,9 +32,7 @@ class Reason(IntEnum):
     """Why a frame was not read. Every reason but OK means: another layout or another application."""
 
     OK = 0
-    PACKET = (
-        1  # no message at all: unknown packet type, another TinyOS version, or a wrong length in the header
-    )
+    PACKET = 1  # no message: unknown packet type, another TinyOS version, or a wrong length in the header
     GROUP = 2
     TYPE = 3
     LENGTH = 4

@@ -25,9 +25,7 @@ COUNTS = ("events", "sends")
 CARRIES = ("pair", "sum")
 TIMED_POLICIES = ("causal", "dapw", "cbd")  # they compare stamps, and wait for the clock
 PHI_POLICIES = ("dapw", "cbd")  # those of them whose wait can be a part of the safe one
-SEQUENCE = (
-    "sequence"  # each mote's own order: the scheme whose rule reads only the header, so with every stamp
-)
+SEQUENCE = "sequence"  # each mote's own order: its rule reads only the header, so it takes every stamp
 LEDGER = "ledger"  # the policy whose wait keeps a promised share of violations
 
 COUNTER_BITS = 8  # of a message's number or name: as wide as the sequence in each header

@@ -164,12 +164,10 @@ class MicCheck:
         if isinstance(message, Data):
             if not message.in_sync:
                 return [seal.data(payload, message.source, False, 0, 0)]
-            times = seal.data_times(message, heard.round << TIME_BITS | heard.time) if heard else []
-            return (
-                [seal.data(payload, message.source, True, heard.epoch, time) for time in times]
-                if heard
-                else []
-            )
+            if heard is None:
+                return []
+            times = seal.data_times(message, heard.round << TIME_BITS | heard.time)
+            return [seal.data(payload, message.source, True, heard.epoch, time) for time in times]
         if isinstance(message, Taken) and seal.layout.schedule and heard:
             return [seal.taken(payload, heard.epoch, heard.round << TIME_BITS | heard.time)]
         if isinstance(message, Proof) and (message.sender, message.sequence) in self._beacons:

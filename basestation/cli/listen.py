@@ -179,6 +179,11 @@ def _listen(
         common.fail(str(error))
     if forwarder is not None:
         common.note(_served(forwarder.counters))
+    _judge(runner)
+
+
+def _judge(runner: Runner) -> None:
+    """End with a fault if the log is not whole, or if nothing that came could be read."""
     if runner.unlogged:
         common.fail(f"{many(runner.unlogged, 'record')} could not be written to the log")
     if runner.unsynced:

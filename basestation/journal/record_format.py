@@ -95,9 +95,7 @@ class Header:
     allowance_ns: int | None = None
     tolerate: float | None = None  # the ledger's, in per cent; absent under other policies
     salt: int = 0  # what its check sums begin with; 0: version 1
-    rebuilt: bool = (
-        False  # by a repair, which knew nothing but the records: what else the header told is lost
-    )
+    rebuilt: bool = False  # by a repair, which knew the records alone: what else the header told is lost
     more: dict[str, Any] = field(default_factory=dict)  # keys of a later version, kept and not understood
 
     @property

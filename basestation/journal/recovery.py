@@ -227,9 +227,7 @@ def make_folder(folder: Path) -> int:
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(made):
         path.mkdir(0o750 if path == folder and _is_shared(path.parent) else 0o700, exist_ok=True)
-        with contextlib.suppress(
-            OSError
-        ):  # one that we may not read, or a file system that does not know how
+        with contextlib.suppress(OSError):  # we may not read it, or its file system cannot do it
             sync_folder(path.parent)
     return SHARED if _is_shared(folder) else PRIVATE
 

@@ -39,9 +39,7 @@ IN_SYNC = 1
 WRAP = 1 << TIME_BITS
 WHOLE_WRAP = ROUNDS * WRAP  # with the rounds
 FRESH = 60 * CRYSTAL_HZ  # cycles by which somebody in sync may be behind what others told
-CYCLES_NS = (
-    CRYSTAL_HZ * (1 - 200e-6) / 1e9
-)  # a little slower than any crystal, so that a quicker record counts
+CYCLES_NS = CRYSTAL_HZ * (1 - 200e-6) / 1e9  # slower than any crystal, so that a quicker record counts
 SETTLING_NS = 30_000_000_000  # after a new root epoch, messages of the one before are still about
 
 

@@ -128,10 +128,7 @@ class JournalWriter:
         self.written = 0  # bytes of records
         self._file = -1
         self._full = segment_bytes  # bytes with which the next segment is due
-        self._lost, self._reason = (
-            0,
-            "",
-        )  # records that could not be written, of which the log does not tell yet
+        self._lost, self._reason = 0, ""  # records that could not be written, and are not told of yet
         self._mode = make_folder(folder)
         self._lock = locking.take(folder)
         try:
@@ -308,9 +305,7 @@ class JournalWriter:
         except OSError:
             self._full = self._size + self._segment_bytes
             return
-        with contextlib.suppress(
-            OSError
-        ):  # what the next segment begins with tells the same, while it is there
+        with contextlib.suppress(OSError):  # the beginning of the next segment tells the same
             _write_whole_or_not(file, end, size)
             os.fsync(file)
         if self._committer:

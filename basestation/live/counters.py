@@ -312,9 +312,7 @@ class Snapshot:
     ledger: LedgerView | None = None
     final_on_arrival: float | None = None  # share of the messages that came under a rule that waits by name
     refused: dict[str, int] | None = None  # messages by verdict: forged, replayed, ...; None without a key
-    unordered: str = (
-        ""  # why nothing could be ordered, if so: no message has a time, without which stamps tell nothing
-    )
+    unordered: str = ""  # why nothing could be ordered, if so: without a time stamps tell nothing
 
 
 def mote_view(

@@ -62,9 +62,7 @@ class Losses:
     """The share of a mote's messages that was lost in the last whole window."""
 
     share: float | None = None
-    deaf: bool = (
-        False  # nobody listened since the last one: what was lost meanwhile is no fault of the mote's
-    )
+    deaf: bool = False  # nobody listened since the last one: what was lost is no fault of the mote's
     _received: int = 0  # at the window's beginning
     _lost: int = 0
 

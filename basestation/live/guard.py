@@ -41,12 +41,8 @@ class Verdict(Enum):
     UNPROTECTED = "unprotected"  # right, but it holds no time: it could be an old one, played again
     FORGED = "forged"
     REPLAYED = "replayed"
-    LATE = (
-        "late"  # right, and of a moment ago, but a newer report was there, or the window of its clock is over
-    )
-    UNCHECKED = (
-        "unchecked"  # nobody can tell: no time is known, or it is of the time before that started afresh
-    )
+    LATE = "late"  # right, but a newer report was there, or the window of its clock is just over
+    UNCHECKED = "unchecked"  # no time is known, or it is right for the time before that started afresh
 
     @property
     def is_let_in(self) -> bool:

@@ -49,9 +49,7 @@ class Arrived(Happening):
     name: Name | None = None
     number: int = 0  # which arrival of the run, from 1; copies have none
     copy: bool = False
-    differs: bool = (
-        False  # another message came before under the same name: one of the two is somebody else's
-    )
+    differs: bool = False  # from one that came before under its name: somebody else sent one of the two
     proves: Beacon | None = None  # of a proof: the beacon that it shows to be genuine
 
 

@@ -17,12 +17,8 @@ class Pairing:
 
     def __init__(self) -> None:
         self.paired = self.alone = 0  # frames with their record, and radio frames without
-        self.doubted_ns: int | None = (
-            None  # when the held record came, if it is to be believed with its frame
-        )
-        self.cycles: int | None = (
-            None  # the held record's time, unwrapped; None while the gateway has no time
-        )
+        self.doubted_ns: int | None = None  # when the held record came, if it is believed with its frame
+        self.cycles: int | None = None  # the held record's time, unwrapped; None: the gateway has none
         self._held: Heard | None = None
         self._next: int | None = None
 

@@ -10,7 +10,7 @@ from basestation import __version__
 from basestation.live.counters import GatewayView, MoteView, Snapshot
 from basestation.live.happenings import Alarm, Delivered, Happening
 from basestation.outputs import OutputUnavailable, library
-from basestation.outputs.plain_forms import SECOND, plain_mote, plain_values
+from basestation.outputs.plain_forms import SECOND, plain_values
 from basestation.outputs.scrape_server import ScrapeServer
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
@@ -22,8 +22,8 @@ Row = tuple[str, str, Callable[[Any], Number]]
 
 
 def _volts(mote: MoteView) -> float | None:
-    millivolts = plain_mote(mote, 0)["battery_mv"]
-    return None if millivolts is None else millivolts / 1000
+    millivolts = mote.health and mote.health.battery_mv
+    return millivolts and millivolts / 1000
 
 
 def _refused(snapshot: Snapshot, verdict: str) -> Number:

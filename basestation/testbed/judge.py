@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -22,7 +22,7 @@ from packet_formats.bundles import parts_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
-from packet_formats.records import Arrived, Beacon
+from packet_formats.records import Arrived, Beacon, Taken
 
 from . import node_times
 from .air import delimiter_ns, message_of
@@ -57,7 +57,7 @@ SOON_NS = 2_000_000_000
 @dataclass(frozen=True, slots=True)
 class _OnAir:
     signal: Signal
-    message: Data | Beacon | Arrived
+    message: Data | Beacon | Arrived | Taken
 
 
 @dataclass(slots=True)
@@ -188,7 +188,7 @@ def decoded(signals: Iterable[Signal], network: ScenarioNetwork, layout: DataLay
             raw = message_of(signal, network.deployment.network.board, layout.tinyos)
             for part in parts_of(raw, layout) if raw else ():
                 message = decode_message(part, layout)
-                if isinstance(message, Data | Beacon | Arrived):
+                if isinstance(message, Data | Beacon | Arrived | Taken):
                     found.append(_OnAir(signal, message))
     return found
 
@@ -284,26 +284,12 @@ def _order(
 ) -> StampOrder:
     if not network.deployment.scheme.is_ordered:
         return _no_order(book, altered, unmatched)
-    scheme = timed_scheme_of(network.deployment)
-    by_epoch: dict[int, list[tuple[tuple[int, ...], Send]]] = defaultdict(list)
-    judged: list[Sent] = []
-    unreadable = saturated = 0
-    for sent in book:
-        if sent.data is None or not sent.data.in_sync:
-            continue
-        now = time.tick(sent.epoch, sent.began)
-        if now is None:
-            unreadable += 1
-            continue
-        saturated += sent.data.saturated
-        stamp = scheme.decode(sent.data.stamp, now)
-        place = key(Message(sent.send.source, sent.send.index, stamp))
-        by_epoch[sent.epoch].append((place, sent.send))
-        judged.append(sent)
+    synced = [sent for sent in book if sent.data is not None and sent.data.in_sync]
+    judged = [sent for sent in synced if time.tick(sent.epoch, sent.began) is not None]
     broken = pairs = 0
     involved: set[tuple[int, int]] = set()
-    for messages in by_epoch.values():
-        found, which = find_violations([send for _, send in sorted(messages, key=lambda item: item[0])])
+    for sends in _by_stamps(judged, time, network):
+        found, which = find_violations(sends)
         broken += found.pairs
         pairs += found.related_pairs
         involved |= which
@@ -313,13 +299,27 @@ def _order(
         messages=len(judged),
         pairs=pairs,
         broken=broken,
-        saturated=saturated,
+        saturated=sum(sent.data is not None and sent.data.saturated for sent in judged),
         last_broken=None if last is None else last / NS,
         since=sum(last is None or sent.t > last for sent in judged),
-        unreadable=unreadable,
+        unreadable=len(synced) - len(judged),
         altered=altered,
         unmatched=unmatched,
     )
+
+
+def _by_stamps(book: Iterable[Sent], time: _RootTime, network: ScenarioNetwork) -> Iterator[list[Send]]:
+    """The sends of each epoch in the order of their stamps, read by the network's clock."""
+    scheme = timed_scheme_of(network.deployment)
+    by_epoch: dict[int, list[tuple[tuple[int, ...], Send]]] = defaultdict(list)
+    for sent in book:
+        now = time.tick(sent.epoch, sent.began)
+        assert sent.data is not None
+        assert now is not None
+        stamp = scheme.decode(sent.data.stamp, now)
+        by_epoch[sent.epoch].append((key(Message(sent.send.source, sent.send.index, stamp)), sent.send))
+    for messages in by_epoch.values():
+        yield [send for _, send in sorted(messages, key=lambda item: item[0])]
 
 
 def _no_order(book: Sequence[Sent], altered: int, unmatched: int) -> StampOrder:

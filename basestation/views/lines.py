@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import singledispatch
 from typing import NamedTuple
 
-from basestation.live.counters import LedgerView, OrderView, RuleCounts, Snapshot
+from basestation.live.counters import GatewayView, LedgerView, OrderView, RuleCounts, Snapshot
 from basestation.live.happenings import (
     Acknowledged,
     Alarm,
@@ -313,25 +313,24 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
         yield noticed
     if snapshot.known is not None:
         yield f"{100 * snapshot.known:.0f}% of messages could be checked fully: all their causes are known"
-    for gateway in snapshot.gateways:
-        wrong = [f"{count} {what}" for what, count in gateway.line_errors.items() if count]
-        wrong += [
-            text
-            for count, text in (
-                (
-                    0 if gateway.foreign else gateway.unpaired,
-                    f"{many(gateway.unpaired, 'frame')} without a heard record",
-                ),
-                (gateway.orphans, f"{many(gateway.orphans, 'heard record')} without a frame"),
-                (gateway.posed, f"{many(gateway.posed, 'record')} of a gateway by radio"),
-                (gateway.records_lost, f"{many(gateway.records_lost, 'heard record')} lost"),
-                (gateway.dropped, f"{gateway.dropped} dropped by the gateway"),
-                (gateway.gaps, many(gateway.gaps, "gap")),
-            )
-            if count
-        ]
-        kind = ", not Causeway's: times from beacons and health messages" if gateway.foreign else ""
-        yield f"{gateway.name}: {many(gateway.frames, 'packet')}{kind}; {', '.join(wrong) or 'no errors'}"
+    yield from map(_summed_up, snapshot.gateways)
+
+
+def _summed_up(gateway: GatewayView) -> str:
+    """A gateway's line: how many packets came, and what went wrong."""
+    unpaired = 0 if gateway.foreign else gateway.unpaired
+    counted = (
+        *((count, f"{count} {what}") for what, count in gateway.line_errors.items()),
+        (unpaired, f"{many(unpaired, 'frame')} without a heard record"),
+        (gateway.orphans, f"{many(gateway.orphans, 'heard record')} without a frame"),
+        (gateway.posed, f"{many(gateway.posed, 'record')} of a gateway by radio"),
+        (gateway.records_lost, f"{many(gateway.records_lost, 'heard record')} lost"),
+        (gateway.dropped, f"{gateway.dropped} dropped by the gateway"),
+        (gateway.gaps, many(gateway.gaps, "gap")),
+    )
+    wrong = ", ".join(text for count, text in counted if count)
+    kind = ", not Causeway's: times from beacons and health messages" if gateway.foreign else ""
+    return f"{gateway.name}: {many(gateway.frames, 'packet')}{kind}; {wrong or 'no errors'}"
 
 
 def _ordered(snapshot: Snapshot) -> Iterator[str]:

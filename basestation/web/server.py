@@ -75,6 +75,23 @@ class WebError(Exception):
 Command = Callable[[str, int], Awaitable[str]]
 
 
+def _config(app: Guard) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        backlog=BACKLOG,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # anybody may write them: who is there is who is connected
+        timeout_graceful_shutdown=1,
+    )
+
+
 class PageServer:
     """Serves one run. `stage` and `feed` are the base station's; `start` and `stop` are called in its event loop.
 
@@ -111,6 +128,10 @@ class PageServer:
         self._thread: threading.Thread | None = None
         self._started = threading.Event()
         self._fault: BaseException | None = None
+        self._app = self._make_app()
+        self._uvicorn = uvicorn.Server(_config(Guard(self._serve, access)))
+
+    def _make_app(self) -> Starlette:
         routes = [
             Route("/", self._index),
             Route("/page/{name}", self._file),
@@ -120,28 +141,8 @@ class PageServer:
             Route("/policy", self._policy, methods=["POST"]),
             Route("/command", self._send_command, methods=["POST"]),
         ]
-        handlers: dict[Any, Any] = {
-            WebError: _on_error,
-            404: _not_found,
-            405: _not_found,
-            500: _broken,
-        }
-        self._app = Starlette(routes=routes, exception_handlers=handlers)
-        config = uvicorn.Config(
-            Guard(self._serve, access),
-            http=Connection,
-            backlog=BACKLOG,
-            ws="none",
-            loop="asyncio",
-            lifespan="off",
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # anybody may write them: who is there is who is connected
-            timeout_graceful_shutdown=1,
-        )
-        self._uvicorn = uvicorn.Server(config)
+        handlers: dict[Any, Any] = {WebError: _on_error, 404: _not_found, 405: _not_found, 500: _broken}
+        return Starlette(routes=routes, exception_handlers=handlers)
 
     # ---- In the base station's thread ----
 
@@ -419,14 +420,9 @@ class PageServer:
         choice, by = self._choice(await self._order(request)), self._who(request)
         await self.ask(lambda: self._change_policy(*choice, by))
         policy, phi, tolerate = choice
-        by = (
-            f", tolerating {tolerate:g}%"
-            if tolerate is not None
-            else f" at {phi}%"
-            if policy in PHI_POLICIES
-            else ""
-        )
-        return _json_text(encode({"text": f"Messages are delivered by {policy}{by} from now on."}))
+        setting = f" at {phi}%" if policy in PHI_POLICIES else ""
+        setting = setting if tolerate is None else f", tolerating {tolerate:g}%"
+        return _json_text(encode({"text": f"Messages are delivered by {policy}{setting} from now on."}))
 
     def _who(self, request: Request) -> str:
         """Who wants something changed, for people and the log; the token itself is neither's business."""

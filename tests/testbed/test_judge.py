@@ -9,6 +9,7 @@ from basestation.testbed.judge import judge
 from basestation.testbed.testbed_report import lines_of
 from packet_formats.deployment import from_dict
 from packet_formats.messages import Data
+from packet_formats.records import Arrived, Taken
 from tests.live.world import health
 from tests.testbed.worlds import AIRTIME, MS, SECOND, TICK_NS, World, deployment, network, on_air, stamped
 
@@ -142,6 +143,13 @@ def test_every_message_has_one_fate(world):
     assert (fates.stamped, fates.arrived, fates.late, fates.unsent, fates.lost) == (5, 1, 2, 1, 1)
     assert fates.arrived_percent == 20
     assert report_of(world).outcomes == {"damaged": 1, "received": 2}
+
+
+def test_what_says_that_messages_arrived_is_a_transmission_too(world):
+    world.send(SECOND, stamped(world, 0, 0, SECOND), to=(world.gateway,))
+    for answer in (Arrived(0, 0), Taken(*[0] * 8)):
+        world.signal(2 * SECOND, world.gateway, on_air(answer, world.network.deployment))
+    assert judged(world).transmissions == 3
 
 
 def test_numbers_come_again_after_256(world):
