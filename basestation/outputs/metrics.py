@@ -22,8 +22,8 @@ Row = tuple[str, str, Callable[[Any], Number]]
 
 
 def _volts(mote: MoteView) -> float | None:
-    millivolts = mote.health and mote.health.battery_mv
-    return millivolts and millivolts / 1000
+    millivolts = None if mote.health is None else mote.health.battery_mv
+    return None if millivolts is None else millivolts / 1000
 
 
 def _refused(snapshot: Snapshot, verdict: str) -> Number:
