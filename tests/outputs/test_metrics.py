@@ -139,13 +139,9 @@ def test_prometheus_scrapes_a_run(require_tool, tmp_path):
         running = [subprocess.Popen(command, stdout=log, stderr=log) for command in (listen, scrape)]
     try:
         wait_until(lambda: is_open(ours) and is_open(theirs), "both serve")
-        wait_until(
-            lambda: any(
-                float(one["value"][1]) > 0 for one in ask(theirs, "causeway_messages_delivered_total")
-            )
-        )
-        found = ask(theirs, 'sum by (name) (count_over_time(causeway_value{mote="1"}[1m]) > 0)')
-        assert {one["metric"]["name"] for one in found} >= {"light", "count"}
+        values = 'sum by (name) (count_over_time(causeway_value{mote="1"}[10m]) > 0)'
+        wait_until(lambda: {one["metric"]["name"] for one in ask(theirs, values)} >= {"light", "count"})
+        assert float(ask(theirs, "causeway_messages_delivered_total")[0]["value"][1]) > 0
         for query in queries():
             ask(theirs, query)  # of the dashboard: each can be read
         assert ask(theirs, "up{job='causeway'}")[0]["value"][1] == "1"
