@@ -27,9 +27,8 @@ from pyarrow import fs
 from basestation.journal.recovery import write_whole as write_local
 from spark_jobs.session import JobError, one_line
 
-RETRY = timedelta(
-    seconds=5
-)  # of Google's library, which else takes a minute to say that it has no credentials
+# Of Google's library, which else takes a minute to say that it has no credentials
+RETRY = timedelta(seconds=5)
 SCHEMES = ("s3", "s3a", "hdfs", "gs", "abfs", "abfss")
 
 

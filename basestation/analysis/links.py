@@ -34,9 +34,8 @@ MOTES = pa.schema(
         ("start", _REAL),  # seconds, of the wall clock where there is one, else of the network's
         *((name, _WHOLE) for name in ("mote", "received", "lost")),
         ("delivery", _REAL),
-        *(
-            (name, _WHOLE) for name in ("copies", "bursts", "longest_burst", "reboots")
-        ),  # bursts: lost in a row
+        # `bursts`: of messages lost in a row
+        *((name, _WHOLE) for name in ("copies", "bursts", "longest_burst", "reboots")),
         ("rssi", _REAL),
         _UTC,
     ]
@@ -44,9 +43,8 @@ MOTES = pa.schema(
 LINKS = pa.schema(
     [
         ("start", _REAL),
-        *(
-            (name, _WHOLE) for name in ("mote", "gateway", "line", "frames", "messages")
-        ),  # gateway null: not known
+        # `gateway`: null if it is not known
+        *((name, _WHOLE) for name in ("mote", "gateway", "line", "frames", "messages")),
         ("delivery", _REAL),  # of all that the mote is known to have sent in this window
         *((name, _REAL) for name in ("rssi", "rssi_least", "rssi_most", "lqi")),
         _UTC,

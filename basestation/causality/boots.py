@@ -50,9 +50,8 @@ class MoteBoots:
     sequences: dict[int, list[int]] = field(default_factory=dict)
     bases: dict[int, int] = field(default_factory=dict)
     newest: int | None = None
-    contents: dict[int, dict[int, list[int]]] = field(
-        default_factory=dict
-    )  # digests by boot and sequence field
+    # Digests by boot and sequence field
+    contents: dict[int, dict[int, list[int]]] = field(default_factory=dict)
     repeats: bool = False  # its messages say the same again after a round
     differs: bool = field(default=False, compare=False)  # the last one taken had another's number
 

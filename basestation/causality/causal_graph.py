@@ -266,9 +266,8 @@ class CausalGraph:
         node.causes.clear()
         node.dropped = True
         chain = self._chains[node.source]
-        if (
-            chain[-1] is not node
-        ):  # the newest stays until there is a newer one: its mote may be silent for long
+        # The newest stays until there is a newer one: its mote may be silent for long
+        if chain[-1] is not node:
             del chain[bisect_left(chain, node.number, key=_number)]
 
     def _name(self, node: Node, source: int, number: int, how: str) -> None:

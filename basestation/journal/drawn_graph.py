@@ -45,9 +45,8 @@ class DrawnGraph:
         self.sequence: list[int] = messages["sequence"].to_pylist()
         self._vectors = [np.frombuffer(vector, "<i4").tolist() for vector in messages["vector"].to_pylist()]
         self.unsure = [most is not None for most in messages[LATER].to_pylist()]
-        self._own: dict[int, list[tuple[int, int]]] = defaultdict(
-            list
-        )  # of each mote: its numbers, and their rows
+        # Of each mote: its numbers, and their rows
+        self._own: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for row, source in enumerate(self.source):
             self._own[source].append((self._vectors[row][source], row))
         for rows in self._own.values():

@@ -79,9 +79,8 @@ class Carry:
     epoch: int = 0
     wraps: int = 0  # by how many wraps of 32 bits the observer's clock is above that
     tick: int = 0  # the observer's clock at the last message
-    pending: dict[int, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # line -> the heard record that came last
+    # By line: the heard record that came last
+    pending: dict[int, tuple[int, ...]] = field(default_factory=dict)
     motes: dict[int, MoteBoots] = field(default_factory=dict)
 
     def to_json(self) -> str:
@@ -231,10 +230,8 @@ CHECK, TIME = list(HEARD.names or ()).index("check"), list(HEARD.names or ()).in
 LINE = np.dtype(
     [
         ("line", "u1"),
-        *(
-            ("first", "i8"),
-            ("check", "u2"),
-        ),  # the row of its first packet, if that is no heard record; else -1
+        # The row of its first packet, if that is no heard record; else -1
+        *(("first", "i8"), ("check", "u2")),
         *(("leaves", "?"), ("heard", HEARD)),  # its last packet, if that is one
     ]
 )

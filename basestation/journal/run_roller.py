@@ -36,9 +36,8 @@ class RunRoller:
         self._begin, self._keep, self._counters = begin, keep, counters
         self._after, self._say = after, say
         self._log, self._began = begin(), time.monotonic()
-        self._runs: list[tuple[float, Path]] = [
-            (-math.inf, self._log.folder)
-        ]  # with the time of the first line
+        # With the time of the first line
+        self._runs: list[tuple[float, Path]] = [(-math.inf, self._log.folder)]
         self._tell(None)
 
     def append(self, line: Line) -> int:

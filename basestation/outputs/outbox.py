@@ -100,9 +100,8 @@ class Outbox(Generic[Item]):
         self.lost += count
         self._failing += count
         if not before and not self.ending.is_set():  # at the end `close` says how many
-            seen = "".join(
-                sign if sign.isprintable() else " " for sign in why
-            )  # others' words, on a terminal
+            # Others' words, on a terminal
+            seen = "".join(sign if sign.isprintable() else " " for sign in why)
             self._say(f"{self.name}: not told: {seen}")
 
     def _note_done(self, count: int) -> None:

@@ -337,9 +337,8 @@ class _SendClock:
     """When a message was sent, by the host's clock: its stamp has the network's."""
 
     deployment: Deployment
-    recent: deque[tuple[int, float]] = field(
-        default_factory=deque, init=False
-    )  # when, and ns from network to host
+    # When, and ns from network to host
+    recent: deque[tuple[int, float]] = field(default_factory=deque, init=False)
 
     def restart(self) -> None:
         self.recent.clear()

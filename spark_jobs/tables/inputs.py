@@ -45,9 +45,8 @@ class Input:
     files: tuple[tuple[str, int, int], ...]  # name, size and time of change: whether it is still as it was
     gateways: int = 1  # of a testbed's log, which does not say
     key: Key | None = field(default=None, compare=False, repr=False)  # of the network; it is in no table
-    remarks: tuple[str, ...] = field(
-        default=(), compare=False
-    )  # to be said once; they are in no table either
+    # To be said once; they are in no table either
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def deployed(self) -> Deployment:

@@ -271,9 +271,8 @@ def test_clock_keeps_the_crystals_time(mote: Mote) -> None:
     assert len(read) == 10
     first_at, first = read[0]
     for at, time in read:
-        assert (
-            abs((time - first) - (at - first_at) / CYCLE_NS) < 3
-        )  # from reading to answering varies a little
+        # From reading to answering varies a little
+        assert abs((time - first) - (at - first_at) / CYCLE_NS) < 3
 
 
 def test_clock_never_runs_backwards(mote: Mote) -> None:

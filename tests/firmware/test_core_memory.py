@@ -168,15 +168,13 @@ def test_the_duplicate_filter_knows_the_newest(
 def test_the_duplicate_filter_in_words(require_tool: Callable[[str], str]) -> None:
     core = core_of(require_tool("gcc"), NARROW)
     dedup, room = core.state("dedup"), core.sizes["dedup_room"]
-    assert not core.call(
-        "cw_dedup_seen", dedup, 0, 0, returns=ctypes.c_bool
-    )  # empty rows are not message 0 of mote 0
+    # Empty rows are not message 0 of mote 0
+    assert not core.call("cw_dedup_seen", dedup, 0, 0, returns=ctypes.c_bool)
     for number in range(1, room):
         assert not core.call("cw_dedup_seen", dedup, 7, number, returns=ctypes.c_bool)
     assert core.call("cw_dedup_seen", dedup, 0, 0, returns=ctypes.c_bool)
-    assert not core.call(
-        "cw_dedup_seen", dedup, 8, 1, returns=ctypes.c_bool
-    )  # the oldest, 0 of 0, makes room
+    # The oldest, 0 of 0, makes room
+    assert not core.call("cw_dedup_seen", dedup, 8, 1, returns=ctypes.c_bool)
     assert not core.call("cw_dedup_seen", dedup, 0, 0, returns=ctypes.c_bool)
     core.call("cw_dedup_start", dedup, returns=ctypes.c_int)
     assert not core.call("cw_dedup_seen", dedup, 8, 1, returns=ctypes.c_bool)

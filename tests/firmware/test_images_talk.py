@@ -205,9 +205,8 @@ def programs(
     text = (root / f"examples/{board}.toml").read_text()
     path = tmp_path_factory.mktemp("talk") / "deployment.toml"
     if tinyos == 2:
-        text = text.replace("tinyos = 1", "tinyos = 2").replace(
-            '"meadow"', '"brook"'
-        )  # as in tests/testbed/test_run.py
+        # As in tests/testbed/test_run.py
+        text = text.replace("tinyos = 1", "tinyos = 2").replace('"meadow"', '"brook"')
     path.write_text(text)
     return load(path), images.programs_for(load(path))
 
@@ -300,9 +299,8 @@ def test_data_of_every_mote_reaches_the_line(minute: Run) -> None:
         assert len(arrived) >= len(sent) - 1
     data = [message for message in heard if isinstance(message, Data)]
     assert not any(message.saturated for message in data)
-    assert all(
-        message.in_sync or message.sequence == 1 for message in data
-    )  # the first may be before any beacon
+    # The first may be before any beacon
+    assert all(message.in_sync or message.sequence == 1 for message in data)
 
 
 def test_the_observer_delivers_in_order(minute: Run) -> None:
@@ -481,9 +479,8 @@ def test_ids_that_the_deployment_does_not_have(
     run = network.run(6.01, f"at 6 peek 2 {PORTA} 1", f"at 6 peek 3 {PORTA} 1", instead=wrong)
     for node in wrong:
         changes = run.lights(node)
-        shown = [
-            (b[0] - a[0], a[1]) for a, b in pairwise(changes) if b[0] - a[0] > 0.001
-        ]  # pins change one by one
+        # Pins change one by one
+        shown = [(b[0] - a[0], a[1]) for a, b in pairwise(changes) if b[0] - a[0] > 0.001]
         assert [lit for _, lit in shown] == [(RED, YELLOW)[i % 2] for i in range(len(shown))]
         assert len(shown) >= 6
         assert all(lasted == pytest.approx(0.5, rel=0.05) for lasted, _ in shown)

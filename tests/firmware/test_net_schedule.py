@@ -122,9 +122,8 @@ def test_messages_tell_how_old_their_event_is(deployment: Deployment, require_to
     for known in events.values():
         pauses = [known[n + 1] - known[n] for n in known if n + 1 in known]
         assert len(pauses) > 10
-        assert all(
-            0.75 * 5 - 1.3 < pause < 1.25 * 5 + 1.3 for pause in pauses
-        )  # one is a window later at most
+        # One is a window later at most
+        assert all(0.75 * 5 - 1.3 < pause < 1.25 * 5 + 1.3 for pause in pauses)
 
 
 def test_a_mote_knows_its_duty(deployment: Deployment, require_tool) -> None:

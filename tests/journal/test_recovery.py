@@ -347,9 +347,8 @@ def test_interrupted_runs_are_found_by_the_lock_they_left(tmp_path):
 def test_a_lock_taken_away_while_waited_for_is_none(tmp_path, monkeypatch):
     """Between opening a lock's file and locking it, its holder may end."""
     file = tmp_path / "lock"
-    first = os.open(
-        file, os.O_RDWR | os.O_CREAT
-    )  # as an older version holds it, which does not lock the folder
+    # As an older version holds it, which does not lock the folder
+    first = os.open(file, os.O_RDWR | os.O_CREAT)
     locking.fcntl.flock(first, locking.fcntl.LOCK_EX)
     real, left = locking.fcntl.flock, []
 

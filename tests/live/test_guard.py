@@ -226,9 +226,8 @@ def test_behind_a_foreign_gateway_a_beacon_is_believed_after_its_proof() -> None
     assert station.timeline.epoch == 4
     told = station.timeline.clock.guess(0, 2000 * 1_000_000)
     assert told is not None
-    assert told % (1 << 32) == pytest.approx(
-        51 * CRYSTAL_HZ, abs=20
-    )  # from when the beacon came, not its proof
+    # From when the beacon came, not its proof
+    assert told % (1 << 32) == pytest.approx(51 * CRYSTAL_HZ, abs=20)
     refused = station.snapshot(0).refused
     assert refused is not None
     assert refused["forged"] == 1

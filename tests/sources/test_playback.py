@@ -82,12 +82,8 @@ def test_heard_records_give_a_capture_its_pace(tmp_path, root, name):
     path = tmp_path / "d.toml"
     path.write_text(text.replace("tinyos = 1", f"tinyos = {2 if name == 'tinyos2' else 1}"))
     layout = layout_of(load(path))
-    times = [
-        0xFFFF_8000,
-        0xFFFF_C000,
-        0x0000_4000,
-        0x0000_4001,
-    ]  # over the wrap: 0.5 s, 1 s, and less than a frame
+    # Over the wrap: 0.5 s, 1 s, and less than a frame
+    times = [0xFFFF_8000, 0xFFFF_C000, 0x0000_4000, 0x0000_4001]
     raw = b""
     for number, time in enumerate(times):
         heard = Heard(20, 0, number, 0, 3, -60, 100, crc16(b""), time)

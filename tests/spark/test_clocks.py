@@ -146,9 +146,8 @@ def test_few_measurements_say_what_they_are_worth(tmp_path, capsys):
 def test_the_largest_value_covers_the_sure_share_in_95_of_100_cases():
     chance = np.random.default_rng(5)
     for count in (3, 18, 100):
-        largest = chance.random((20_000, count)).max(
-            axis=1
-        )  # the share that it covers, if all are equally likely
+        # The share that it covers, if all are equally likely
+        largest = chance.random((20_000, count)).max(axis=1)
         assert np.mean(largest >= sure(count) / 100) == pytest.approx(0.95, abs=0.01)
 
 

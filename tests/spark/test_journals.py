@@ -135,9 +135,8 @@ def test_the_data_source_reads_journals(logs, logged, spark):
 def test_the_stream_reads_each_record_of_a_growing_journal_once(logged, tmp_path, spark, monkeypatch):
     from spark_jobs.journals.source import register
 
-    monkeypatch.setattr(
-        "secrets.randbelow", lambda limit: 7
-    )  # a run has one salt, though two writers make it here
+    # A run has one salt, though two writers make it here
+    monkeypatch.setattr("secrets.randbelow", lambda limit: 7)
 
     register(spark)
     trace, arrivals = logged

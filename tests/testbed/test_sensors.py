@@ -67,9 +67,8 @@ def run(testbed, image, board, fitted, *script):
     layout = layout_of(described(board))
     messages = [message_of(event, board, 1) for event in events if isinstance(event, Signal)]
     payloads = [message.data for message in messages if message and message.type == layout.am_type]
-    found = [
-        struct.unpack("<8H", payload[-16:]) for payload in dict.fromkeys(payloads)
-    ]  # a message may go out again
+    # A message may go out again
+    found = [struct.unpack("<8H", payload[-16:]) for payload in dict.fromkeys(payloads)]
     return found, [event for event in events if isinstance(event, SensorSupply)]
 
 

@@ -204,9 +204,8 @@ def ledger_order(rank: Ints, top: Ints, arrived: Ints, alpha: float, most: int) 
     for i in range(count):
         of_rank[rank[i]] = i
     heap = np.empty(count, np.int64)
-    unpaid = np.empty(
-        count, np.int64
-    )  # ranks that left and are not charged, in ascending order from begin to end
+    # Ranks that left and are not charged, in ascending order from begin to end
+    unpaid = np.empty(count, np.int64)
     order = np.empty(count, np.int64)
     left = np.empty(count, np.int64)
     late = np.zeros(count, np.int64)

@@ -36,9 +36,8 @@ class Nodes(NamedTuple):
     cause: Ints
     first: Ints  # the oldest of its causes: one that left the window stays beside a new one
     shown: NDArray[np.int32]  # what may have led to it
-    doubtful: NDArray[
-        np.int32
-    ]  # the same, for its effects; before it is settled, what causes that left hand on
+    # The same, for its effects; before it is settled, what causes that left hand on
+    doubtful: NDArray[np.int32]
 
     @classmethod
     def empty(cls, count: int, motes: int) -> Nodes:

@@ -27,9 +27,8 @@ from .barrier_stamp import HEAD, NO_AGE, RESIDUES, BarrierConstants, names_of
 
 Row = TypeVar("Row")
 Key = tuple[int, int, int, int, int]  # l, counter, source, number, arrival
-Link = tuple[
-    int, ...
-]  # what names a message: (source, residue); its successor knows it as (source, number, 0)
+# What names a message: (source, residue); its successor knows it as (source, number, 0)
+Link = tuple[int, ...]
 
 
 @dataclass(eq=False, slots=True)

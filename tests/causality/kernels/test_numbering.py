@@ -18,9 +18,8 @@ steps = st.tuples(
     st.integers(0, 2),
     st.sampled_from([0, 0, 0, 0, 1, 7, 3, 5]),  # how much later a boot
     st.sampled_from([0, 1, 1, 1, 2, 60, 64, 65, 127, 128, 129, 200, 255]),  # how much later a number
-    st.sampled_from(
-        [-2, 0, 1, 1, 3, PATIENCE, PATIENCE + 1, 500, None]
-    ),  # how much later it is heard, if known
+    # How much later it is heard, if known
+    st.sampled_from([-2, 0, 1, 1, 3, PATIENCE, PATIENCE + 1, 500, None]),
     st.sampled_from([1, 1, 1, 2, 3, 4, 5, 6, None, 0]),  # what it says; None: what no other says
 )
 
