@@ -57,7 +57,7 @@ IMAGES = tuple(name for board in BOARDS for name in environments(board))
 COMPILE = (
     *("avr-gcc", "-mmcu=atmega128", "-DF_CPU=7372800L", "-std=gnu11", "-Os", "-g", "-flto"),
     *("-ffunction-sections", "-fdata-sections", "-fshort-enums", "-mrelax", "-Wl,--gc-sections"),
-    *("-mcall-prologues", "--param=large-function-insns=1000"),
+    *("-mcall-prologues", "--param=large-function-insns=1800"),
     *("-mstrict-X", "-fno-gcse", "-fno-move-loop-invariants"),
     *("-Wall", "-Wextra", "-Wconversion", "-Werror"),
 )

@@ -17,7 +17,8 @@ from tests.firmware.scheduled import scheduled_header
 
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 SANITIZE = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
-DRIVER = ["chips/cc1000/cc1000.c", "chips/cc1000/cc1000_control.c"]
+PARTS = ("", "_control", "_noise", "_pll", "_receive", "_send", "_sleep")
+DRIVER = [f"chips/cc1000/cc1000{part}.c" for part in PARTS]
 CORE = ["core/air.c", "core/crc.c", "core/random.c"]
 
 PREAMBLE, SYNC, FLUSH = 8, bytes([0x33, 0xCC]), 2

@@ -66,7 +66,7 @@ def echo(root: Path, compiler: str, folder: Path) -> Path:
     built = folder / "echo.elf"
     subprocess.run(
         [
-            *(compiler, "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS),
+            *(compiler, "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", "-flto", *FLAGS),
             *("-ffunction-sections", "-Wl,--gc-sections"),
             *(f"-I{path}" for path in (firmware, firmware / "core", folder)),
             *(*map(str, sources), "-o", str(built)),
@@ -113,7 +113,8 @@ def run(testbed: Path, require_tool: Callable[[str], str], image: Path, version:
     listing = subprocess.run(
         [require_tool("avr-nm"), image], check=True, capture_output=True, text=True
     ).stdout
-    (rx,) = [int(line.split()[0], 16) & 0xFFFF for line in listing.splitlines() if line.endswith(" rx")]
+    words = [line.split() for line in listing.splitlines()]
+    (rx,) = [int(at, 16) & 0xFFFF for at, *_, name in words if name.partition(".")[0] == "rx"]
     air = b"\xaa" * PREAMBLE + SYNC + frame(version, DATA, 0x0203) + bytes(2)
     lines = ["nodes 1", f"node 0 mica2 0 0 0 0 {image}", f"measure {WINDOW}", f"end {0.3 + 0.1 * FRAMES}"]
     for number in range(FRAMES):

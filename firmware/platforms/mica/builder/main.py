@@ -36,7 +36,7 @@ env.Replace(
 machine = ["-mmcu=$BOARD_MCU"]
 code = [
     *(*machine, "-Os", "-g", "-flto", "-ffunction-sections", "-fdata-sections", "-fshort-enums", "-mrelax"),
-    *("-mcall-prologues", "--param=large-function-insns=1000"),
+    *("-mcall-prologues", "--param=large-function-insns=1800"),
     *("-mstrict-X", "-fno-gcse", "-fno-move-loop-invariants"),
 ]
 env.Append(

@@ -1,0 +1,84 @@
+#include "cc1000_parts.h"
+
+#if CAUSEWAY_SCHEDULED
+
+#include "cc1000_board.h"
+#include "cc1000_const.h"
+#include "cc1000_control.h"
+#include "hal/clock.h"
+#include "hal/power.h"
+
+enum {
+    REST = 2, /* seconds of sleep after which it goes on for a while, most likely */
+};
+
+static uint32_t asleep_since;
+
+/* Registers and calibration are kept, and so is the noise floor. */
+void radio_sleep(void)
+{
+    radio_stop();
+    asleep_since = clock_now();
+    cc1000_mode = ASLEEP;
+}
+
+bool cc1000_rests(void)
+{
+    return cc1000_mode == ASLEEP && (uint16_t)((clock_now() - asleep_since) >> 15) >= REST;
+}
+
+bool radio_wake(void)
+{
+    uint8_t was = cc1000_lock();
+    bool begins = cc1000_mode == ASLEEP;
+    bool on = cc1000_mode > OFF && cc1000_mode <= SENDING;
+
+    if (begins) {
+        cc1000_mode = CRYSTAL;
+    }
+    cc1000_unlock(was);
+    if (begins) {
+        power_need(POWER_RADIO);
+        cc1000_pll_look_soon();
+        cc1000_control_start_crystal();
+        cc1000_board_after(CC1000_CRYSTAL_US);
+    }
+    return on;
+}
+
+/** The last part of waking is as SETTLING. */
+static void tune(void)
+{
+    if (!cc1000_control_kept()) {
+        cc1000_stuck();
+    }
+    cc1000_control_receive();
+    cc1000_settle();
+    cc1000_mode = TUNING;
+    cc1000_board_spi(true);
+    cc1000_board_watch(true);
+}
+
+/* Nobody else uses the registers: the loop does while listening. */
+void cc1000_wake_on(void)
+{
+    if (cc1000_mode == CRYSTAL) {
+        cc1000_control_start_bias();
+        cc1000_mode = BIAS;
+        cc1000_board_after(CC1000_BIAS_US);
+    } else if (cc1000_mode == BIAS) {
+        tune();
+    }
+}
+
+/* A carrier is known by its preamble: after two of its bytes. */
+bool radio_busy(void)
+{
+    uint8_t was = cc1000_lock();
+    bool busy = cc1000_mode > OFF && cc1000_mode <= SENDING && !cc1000_is_quiet();
+
+    cc1000_unlock(was);
+    return busy;
+}
+
+#endif
