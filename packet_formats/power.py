@@ -40,6 +40,11 @@ def days(ma: float, mah: float = CELLS_MAH) -> float:
     return mah / ma / 24
 
 
+def shown_days(number: float) -> str:
+    """Days for people: of a few the tenths count."""
+    return f"{number:.1f}" if number < 10 else f"{number:.0f}"
+
+
 # A mote with a schedule, by its duty: the processor's mean current for each share of time with the radio on (it also
 # works before and after), and the wakes for the watchdog. From emulated motes (docs/firmware.md, What it takes).
 _PROCESSOR_BY_DUTY_MA = {"CC2420": 8.8, "CC1000": 6.0}

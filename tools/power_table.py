@@ -80,7 +80,7 @@ def _period_cells(trade: Trade, period_ms: int) -> list[str]:
     return [
         _ms(row.budget.network.window_ms) if period_ms else "",
         f"{100 * life.duty:.2g}%" if period_ms else "100%",
-        f"{_days(life.days)} / {_days(life.worst_days)}",
+        f"{power.shown_days(life.days)} / {power.shown_days(life.worst_days)}",
         *("-" if one is None else _ms(one.hold_mean * tick_ms) for one in (row.whole, row.named)),
     ]
 
@@ -105,8 +105,8 @@ def rows(board: str, period_ms: int, effort: Effort, loss: float) -> Iterator[Se
                 _ms(row.hold_mean * budget.clock.tick_ms),
                 f"{found.arrival.violations['mean']:.2g}%",
                 f"{row.violations['mean']:.2g} of {row.delivered}",
-                _days(life.days),
-                _days(life.worst_days),
+                power.shown_days(life.days),
+                power.shown_days(life.worst_days),
             )
 
 
@@ -117,10 +117,6 @@ def _bytes(row: CandidateRow) -> float:
 
 def _ms(ms: float) -> str:
     return f"{ms:.0f} ms" if ms < 1000 else f"{ms / 1000:.2f} s"
-
-
-def _days(days: float) -> str:
-    return f"{days:.0f}" if days >= 10 else f"{days:.1f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,6 +12,7 @@ from basestation.planning.budget import PlannedNetwork
 from basestation.planning.candidates import CandidateRow
 from basestation.planning.life import LifePlan
 from basestation.planning.trade import CLOCKED, NAMED, Trade, TradeRow
+from packet_formats.power import shown_days
 
 MODEL = "Days are a model's, not measured: emulated motes came to within a fifth of it (docs/power.md)."
 
@@ -63,15 +64,11 @@ def _cells(row: TradeRow) -> list[str]:
         str(window) if window else "",
         f"{clock.delta * clock.tick_ms:.0f}",
         f"{100 * row.life.duty:.3g}",
-        _days(row.life.days),
-        _days(row.life.worst_days),
+        shown_days(row.life.days),
+        shown_days(row.life.worst_days),
         f"{comparison.of(comparison.arrival):.2g}",
         *(_hold(one, clock.tick_ms) for one in (row.whole, row.short, row.named)),
     ]
-
-
-def _days(days: float) -> str:
-    return f"{days:.0f}" if days >= 10 else f"{days:.1f}"
 
 
 def _hold(row: CandidateRow | None, tick_ms: float) -> str:
@@ -139,8 +136,8 @@ def show_chosen(life: LifePlan, as_json: bool) -> None:
     )
     lines = [
         "",
-        f"Life with this stamp: {_days(life.days)} days of the mean mote, {_days(life.worst_days)} of one at hop "
-        f"{life.worst.level}, on {life.mah:g} mAh. Radio on {life.duty:.2%} of the time.",
+        f"Life with this stamp: {shown_days(life.days)} days of the mean mote, {shown_days(life.worst_days)} of one at "
+        f"hop {life.worst.level}, on {life.mah:g} mAh. Radio on {life.duty:.2%} of the time.",
         f"  Of {1000 * life.ma:.0f} uA: {takes}.",
         f"  {MODEL}",
     ]

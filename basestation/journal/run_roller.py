@@ -77,14 +77,10 @@ class RunRoller:
         self._runs.append((line.wall_ns / 1e6, log.folder))
         try:
             try:
-                for (
-                    gateway,
-                    counters,
-                ) in self._counters.items():  # the end of one run, the beginning of the next
-                    for each in (ended, log):
-                        each.append_counters(
-                            gateway, asdict(counters) | {"unread": 0}, line.mono_ns, line.wall_ns
-                        )
+                for gateway, counters in self._counters.items():
+                    told = asdict(counters) | {"unread": 0}
+                    for each in (ended, log):  # the end of one run, the beginning of the next
+                        each.append_counters(gateway, told, line.mono_ns, line.wall_ns)
             finally:
                 ended.close()  # or it would be locked for as long as we run, and never removed
         except JournalError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from packet_formats.phrases import many
+from packet_formats.power import shown_days
 
 from .energy import NetworkEnergy, NodeEnergy
 from .node_times import Skew
@@ -181,13 +182,7 @@ def _stamps(order: StampOrder, fates: Fates) -> str:
 
 
 def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
-    fates, order, delay, skew, line = (
-        network.fates,
-        network.order,
-        network.delay,
-        network.skew,
-        network.line,
-    )
+    fates, delay, skew, line = network.fates, network.delay, network.skew, network.line
     tick = f"{many(skew.ticks, 'tick')} apart at most, epsilon is {skew.epsilon}{_last_at(skew.last_beyond)}"
     unknown = sum(line.unknown.values())
     return [
@@ -207,7 +202,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
             f"{network.delivered.messages} by the observer, {network.delivered.inverted} pairs out of causal order, "
             f"{network.observer_late} late{'' if network.promised else '; its policy promises no causal order'}",
         ),
-        ("stamps", _stamps(order, fates)),
+        ("stamps", _stamps(network.order, fates)),
         (
             "clocks",
             f"{skew.root_cycles:.0f} cycles from the root's, {skew.spread_cycles:.0f} from one another; {tick}",
@@ -235,7 +230,7 @@ def _energy_rows(energy: NetworkEnergy) -> list[tuple[str, str]]:
         (
             "energy",
             f"{_drawn(energy.ma, energy.duty, energy.days)} on {energy.mah:,.0f} mAh: the mean mote{since}; "
-            f"mote {energy.worst} lasts {_days(energy.worst_days)}",
+            f"mote {energy.worst} lasts {shown_days(energy.worst_days)} days",
         )
     ]
     rows += [
@@ -254,11 +249,7 @@ def _took(node: NodeEnergy) -> str:
 
 
 def _drawn(ma: float, duty: float, days: float) -> str:
-    return f"{ma:.3f} mA, radio on {duty:.2%}, {_days(days)}"
-
-
-def _days(days: float) -> str:
-    return f"{days:.1f} days" if days < 10 else f"{days:.0f} days"
+    return f"{ma:.3f} mA, radio on {duty:.2%}, {shown_days(days)} days"
 
 
 def _last_at(seconds: float | None) -> str:
