@@ -23,7 +23,8 @@ RSSI_UNKNOWN = -128  # in a heard record
 BATTERY_STEP_MV, NO_HOPS = 20, 255  # in a health record
 MIC_BYTES = 4  # of a network with a key
 # Bits of the network time that a MIC leaves out: of data without a clock, and of a command's number.
-UNCLOCKED_SHIFT, COMMAND_SHIFT = 19, 4
+# A command waits at the gateway for a window: its number must not come round meanwhile (512 s).
+UNCLOCKED_SHIFT, COMMAND_SHIFT = 19, 8
 # With a key: how often the 32 bits of time have come round in this epoch, and its place in the flags that tell it.
 ROUND_BITS, ROUND_SHIFT = 5, 3
 

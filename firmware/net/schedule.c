@@ -170,7 +170,8 @@ static bool has_something(void)
 static bool is_over(uint32_t now)
 {
     uint16_t damaged = radio_counters()->crc;
-    if (radio_busy() || damaged != errors_seen) {
+    bool speaking = phase < SLOTS && schedule_on_sending(); /* a command may follow our beacon */
+    if (speaking || radio_busy() || damaged != errors_seen) {
         errors_seen = damaged;
         last_frame = now;
         return false;

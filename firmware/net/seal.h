@@ -57,7 +57,7 @@ bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network);
 void seal_health(uint8_t *payload);
 bool seal_check_health(const uint8_t *payload);
 
-/** When a command was made, by the network's time, if that was less than 16 s before or after `network`. */
+/** When a command was made, by the network's time, if that was less than 256 s before or after `network`. */
 uint32_t seal_command_time(const uint8_t *payload, uint32_t network);
 
 /** Whether a command is right that was made then. */

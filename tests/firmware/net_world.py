@@ -99,6 +99,7 @@ class Node:
         self.world, self.library, self.id, self.ppm = world, library, id, ppm
         self.up = False
         self.refused = False  # to start
+        self.carriers = 0  # that are coming in
         self.eeprom = b"\xff" * 4096
         self.rng = random.Random(id)
         self.first = start
@@ -213,6 +214,12 @@ class Node:
     def on_alarm(self, generation: int, wake: float) -> None:
         if self.up and generation == self.generation and wake == self.wake:
             self.step()
+
+    def on_carrier(self, more: int) -> None:
+        """A frame begins or ends to come in."""
+        self.carriers += more
+        if self.world.deployment.schedule and self.up:
+            self.set("host_carriers", self.carriers, ctypes.c_uint8)
 
     def hear(self, message: Any, when: float) -> None:
         if self.up and self.get("host_radio_on", ctypes.c_bool):
@@ -356,6 +363,9 @@ class World:
         end = self.now + (17 + length) * self.byte
         self.air.append((self.now, end, node))
         start, generation = self.now, node.generation
+        hearers = [other for other in self.nodes if self.linked(node, other)]
+        for other in hearers:
+            other.on_carrier(1)
 
         def on_sfd() -> None:
             if node.up and generation == node.generation:
@@ -363,14 +373,17 @@ class World:
 
         def on_end() -> None:
             if not node.up or generation != node.generation:
+                for other in hearers:
+                    other.on_carrier(-1)
                 return
             frame = type(node.sending).from_buffer_copy(node.sending)
             self.on_air(node, frame, end)
-            for other in self.nodes:
-                if frame.type in self.deaf_to:
-                    continue
-                if self.linked(node, other) and self.arrives(node, other, start, end):
-                    self.at(self.rng.uniform(0.0003, 0.002), partial(other.hear, frame, sfd))
+            for other in hearers:
+                delay = 0.0
+                if frame.type not in self.deaf_to and self.arrives(node, other, start, end):
+                    delay = self.rng.uniform(0.0003, 0.002)
+                    self.at(delay, partial(other.hear, frame, sfd))
+                self.at(delay, partial(other.on_carrier, -1))
             node.c.host_sent(SENT, ctypes.c_uint32(node.local(sfd)))
             node.step()
 

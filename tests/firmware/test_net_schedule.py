@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from packet_formats.deployment import Deployment, SecuritySettings, load
+from packet_formats.framing import encode_frame
 from packet_formats.keys import Key
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data
-from packet_formats.records import Beacon, Taken, duty_of, size
+from packet_formats.messages import Data, encode_message
+from packet_formats.records import Beacon, Command, Downlink, Health, Taken, duty_of, size
 from packet_formats.schedule import Schedule
-from packet_formats.seal import Seal
+from packet_formats.seal import Seal, command_time
+from packet_formats.tinyos import encode_packet
 from tests.firmware.net_world import HZ, Node, World, library
 
 WRAP = 1 << 32
@@ -230,3 +232,55 @@ def test_a_stranger_cannot_say_that_a_message_arrived(sealed: Deployment, requir
     sent = mote.messages["sent"]
     assert sent > 5
     assert len(data_on_air(watched)) > 3 * 5
+
+
+# ---- Commands ----
+
+
+def tell(watched: Watched, command: Command, argument: int = 0) -> None:
+    """The host gives the gateway a command for all, sealed if the network has a key."""
+    gateway, deployment = watched.gateway, watched.world.deployment
+    layout, cycles = layout_of(deployment), gateway.network()
+    record = Downlink(0xFFFF, command_time(cycles) & 0xFFFF, deployment.network.hops, command, argument)
+    frame = (
+        Seal(KEY, layout).sealed_downlink(record, gateway.c.timesync_epoch(), cycles)
+        if deployment.key
+        else encode_message(record, layout)
+    )
+    gateway.write_line(encode_frame(encode_packet(frame)))
+
+
+def leds(watched: Watched) -> list[int]:
+    return [mote.get("host_leds", ctypes.c_uint8) for mote in watched.motes]
+
+
+@pytest.mark.parametrize("key", [False, True], ids=["", "key"])
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(
+    root: Path, board: str, key: bool, require_tool
+) -> None:
+    """However early in a period they are given: they wait at the gateway, and all obey while beacons are passed on."""
+    deployment = load(root / f"examples/{board}_months.toml")
+    if key:
+        deployment = replace(deployment, security=SecuritySettings(4, "site.key"), key=KEY)
+    watched = Watched(require_tool("gcc"), deployment)
+    found_itself(watched)
+    times, world = watched.times, watched.world
+    interval = times.period * times.beacon_every
+    world.run((interval - watched.gateway.network() % interval + times.end) / HZ)  # just after a window
+    tell(watched, Command.BLINK, 6)
+    world.run((interval - watched.gateway.network() % interval) / HZ - 0.1)
+    assert leds(watched) == [0, 0, 0]
+    world.run(0.1 + times.data_start / HZ + 0.05)
+    assert leds(watched) == [6, 6, 6]
+    world.may_restart = True
+    generations = [mote.generation for mote in watched.motes]
+    tell(watched, Command.REBOOT)
+    world.run(4 * interval / HZ)
+    assert [mote.generation for mote in watched.motes] == [each + 1 for each in generations]
+    assert all(mote.in_sync for mote in watched.motes)
+    watched.arrived()
+    tell(watched, Command.REPORT)
+    world.run((interval + times.period + times.end) / HZ)  # a mote may answer in the window after
+    reports = {m.source for _, _, m in watched.gateway.pairs() if isinstance(m, Health)}
+    assert reports == {mote.id for mote in watched.motes}

@@ -273,9 +273,11 @@ bool radio_wake(void)
     return true;
 }
 
+uint8_t host_carriers; /* frames that are coming in */
+
 bool radio_busy(void)
 {
-    return false;
+    return host_carriers > 0;
 }
 
 bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_at)
