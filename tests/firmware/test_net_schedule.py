@@ -284,3 +284,79 @@ def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(
     world.run((interval + times.period + times.end) / HZ)  # a mote may answer in the window after
     reports = {m.source for _, _, m in watched.gateway.pairs() if isinstance(m, Health)}
     assert reports == {mote.id for mote in watched.motes}
+
+
+# ---- Faults ----
+
+
+def heard_in(watched: Watched, periods: float) -> set[int]:
+    """Whose messages arrived while so many periods passed."""
+    watched.arrived()
+    watched.world.run(periods * watched.times.period / HZ)
+    return {source for source, _ in watched.arrived()}
+
+
+def all_ids(watched: Watched) -> set[int]:
+    return {mote.id for mote in watched.motes}
+
+
+@pytest.fixture(params=[False, True], ids=["", "key"])
+def network(
+    request: pytest.FixtureRequest, deployment: Deployment, sealed: Deployment, require_tool
+) -> Watched:
+    watched = Watched(require_tool("gcc"), sealed if request.param else deployment)
+    found_itself(watched)
+    return watched
+
+
+def test_after_a_reset_a_mote_is_heard_in_the_second_period(network: Watched) -> None:
+    for mote in network.motes:
+        mote.die()
+        mote.boot()
+        heard_in(network, 1)
+        assert heard_in(network, 1) == all_ids(network)
+
+
+def test_a_missed_window_loses_nothing(network: Watched) -> None:
+    """A mote that heard nothing for three windows goes on with its clock; what it has waits."""
+    mote, links = network.motes[1], network.world.links
+    assert links is not None
+    network.world.links = {link for link in links if mote.id not in link}
+    heard_in(network, 3)
+    assert mote.in_sync
+    network.world.links = links
+    assert heard_in(network, 1.2) == all_ids(network)
+
+
+def test_a_jammed_window_costs_one_period(network: Watched) -> None:
+    network.world.loss = 1.0
+    assert heard_in(network, 2) == set()
+    network.world.loss = 0.0
+    assert heard_in(network, 1.2) == all_ids(network)
+
+
+def test_after_the_roots_death_motes_go_on_and_are_heard_when_it_is_back(network: Watched) -> None:
+    """Eight periods: a successor drives. The root asks for a period before it takes the time up."""
+    epoch = network.motes[0].c.timesync_epoch()
+    network.gateway.die()
+    network.world.run(8 * network.times.period / HZ)
+    assert all(mote.in_sync for mote in network.motes)
+    network.gateway.boot()
+    heard_in(network, 2)
+    assert network.gateway.c.timesync_epoch() == epoch
+    assert heard_in(network, 1) == all_ids(network)
+
+
+def test_two_halves_that_meet_are_one_within_two_periods(network: Watched) -> None:
+    """The far half has a successor of its own for 20 periods."""
+    far, links = {1, 2}, network.world.links
+    assert links is not None
+    network.world.links = {(a, b) for a, b in links if (a in far) == (b in far)}
+    network.world.run(20 * network.times.period / HZ)
+    assert network.motes[2].in_sync
+    network.world.links = links
+    heard_in(network, 2)
+    assert heard_in(network, 1) == all_ids(network)
+    off = (network.motes[2].network() - network.gateway.network() + WRAP // 2) % WRAP - WRAP // 2
+    clock = network.world.deployment.clock
+    assert abs(off) < clock.epsilon << clock.tick_log2
