@@ -20,6 +20,7 @@ RETRY_RANKS = 4
 LEAST_IDS = 8
 ACK_BYTES = 10  # of a gateway's usual acknowledgement: the window, and four messages
 HANDLING = CRYSTAL_HZ * 2 // 1000  # what a mote may take to look at a frame
+PHASE_MOST = 0xC000 - 1  # motes count a phase's cycles in 16 bits, and a round of turns beyond it
 # A period is a power of two of cycles, so that the clock's wrap is no step: 2 to 64 seconds.
 PERIODS_LOG2 = {1000 * seconds: 14 + seconds.bit_length() for seconds in (2, 4, 8, 16, 32, 64)}
 

@@ -41,10 +41,12 @@ static cw_flag_t busy;       /* the radio has one */
 static outbox_frame_t along; /* if `used`, in one frame with it */
 #endif
 
+/* What is at the radio keeps a place, and so does what may go along: it comes back if its turn was taken. */
 outbox_frame_t *outbox_place(void)
 {
+    uint8_t kept = CAUSEWAY_SCHEDULED && busy ? 1 + BUNDLES : 0;
     for (outbox_frame_t *frame = frames; frame < END; frame++) {
-        if (!frame->used) {
+        if (!frame->used && kept-- == 0) {
             return frame;
         }
     }

@@ -30,22 +30,26 @@ enum {
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
-#define DUTY_STEPS 16U /* packet_formats/records.py */
+#define DUTY_STEPS 16U                                                  /* packet_formats/records.py */
 #define BRIEF(time) ((uint16_t)((time) >> (CAUSEWAY_PERIOD_LOG2 - 11))) /* in 2048ths of a period */
+#define AT_MOST 0xC000U /* cycles: all phases are shorter, and turns can be counted a round beyond */
+_Static_assert(CAUSEWAY_PHASE < AT_MOST && CYCLE < UINT16_MAX - AT_MOST - 256,
+               "packet_formats/schedule.py refuses longer ones");
 #define JOIN_FIRST (2 * TIMESYNC_PERIOD)
 #define JOIN_LISTEN (TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4)
 #define JOIN_PAUSE (120 * SECOND)
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
-static uint8_t phase;       /* the present one, or the next that we want: 0 .. PHASES - 1, or OUTSIDE */
-static uint8_t round;       /* of phases with data, else SCHEDULE_NO_ROUND, */
-static uint8_t level;       /* and whose phase it is */
-static uint8_t ours;        /* our level, 1 .. CAUSEWAY_LEVELS, as of the phase's beginning */
-static uint8_t number;      /* of the window */
-static uint32_t opened;     /* local time at which the window that is nearest opened, or will */
-static uint32_t begun;      /* local time at which the phase begins in the network, */
-static uint32_t ends;       /* and at which we turn to the next */
-static uint32_t last_frame; /* local time of the last frame in it, or its beginning */
+static uint8_t phase;   /* the present one, or the next that we want: 0 .. PHASES - 1, or OUTSIDE */
+static uint8_t round;   /* of phases with data, else SCHEDULE_NO_ROUND, */
+static uint8_t level;   /* and whose phase it is */
+static uint8_t ours;    /* our level, 1 .. CAUSEWAY_LEVELS, as of the phase's beginning */
+static uint8_t number;  /* of the window */
+static uint32_t opened; /* local time at which the window that is nearest opened, or will */
+static uint32_t
+    starts; /* local time at which we turn to the phase: `ahead` of its beginning in the network */
+static uint16_t length;     /* cycles from there to the next phase */
+static uint16_t last_frame; /* from there to the end of the last frame in it, or to its beginning */
 static uint16_t ahead; /* cycles by which we are early for each phase: to wake, and for our clock's error */
 static uint16_t errors_seen;              /* damaged frames, as counted by the radio */
 static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
@@ -61,6 +65,16 @@ static uint32_t join_again; /* lost: listens again then */
 static uint8_t join_tries;
 
 /* ---- Where in the window ---- */
+
+/* Cycles since we turned to the phase, 0 before that. Within a phase 16 bits tell all. */
+static __attribute__((noinline)) uint16_t at(uint32_t local)
+{
+    uint32_t since = local - starts;
+    if ((int32_t)since < 0) {
+        return 0;
+    }
+    return since < AT_MOST ? (uint16_t)since : AT_MOST;
+}
 
 /* The nearest number of periods, modulo 256. In two steps, or it is a loop of 32-bit shifts. */
 static uint8_t periods(uint32_t cycles)
@@ -167,25 +181,33 @@ static bool has_something(void)
     return schedule_our_round() != SCHEDULE_NO_ROUND && schedule_on_due(round);
 }
 
+/* When the phase may be over, if nothing more is heard. */
+static uint16_t over_at(void)
+{
+    uint16_t quiet = last_frame + quiet_time();
+    uint16_t least = round == 0 && !answered ? ahead + learned[level - 1] : 0;
+    return quiet > least ? quiet : least;
+}
+
 static bool is_over(uint32_t now)
 {
     uint16_t damaged = radio_counters()->crc;
     bool speaking = phase < SLOTS && schedule_on_sending(); /* a command may follow our beacon */
     if (speaking || radio_busy() || damaged != errors_seen) {
         errors_seen = damaged;
-        last_frame = now;
+        last_frame = at(now);
         return false;
     }
-    if (round == 0 && level < ours && !clock_before(now, begun) && !schedule_on_due(SCHEDULE_NO_ROUND)) {
+    if (round == 0 && level < ours && at(now) >= ahead && !schedule_on_due(SCHEDULE_NO_ROUND)) {
         return true; /* all of ours was passed on */
     }
-    if (clock_before(now, last_frame + quiet_time())) {
+    if (at(now) < over_at()) {
         return false;
     }
     if (phase < SLOTS) {
         return !timesync_speaks(now + NEAR) && (beacons_missed(now) == 0 || !has_beacon());
     }
-    return !has_something() && (round != 0 || answered || !clock_before(now, begun + learned[level - 1]));
+    return !has_something();
 }
 
 /* How long the phase lasted, towards which what was learned moves: soon when it was longer, slowly else. */
@@ -195,12 +217,11 @@ static void learn(void)
         return;
     }
     uint16_t *known = &learned[level - 1];
-    uint16_t lasted = clock_before(begun, last_frame) ? (uint16_t)(last_frame - begun) : 0;
+    uint16_t lasted = last_frame > ahead ? last_frame - ahead : 0;
     if ((level < ours || level == 1) && schedule_on_due(SCHEDULE_NO_ROUND)) {
         lasted = CAUSEWAY_PHASE; /* it would have been passed on later */
     }
-    int16_t more = (int16_t)(lasted - *known);
-    *known = (uint16_t)((int16_t)*known + more / (more > 0 ? 2 : 4));
+    *known = (uint16_t)(lasted > *known ? *known + (lasted - *known) / 2 : *known - (*known - lasted) / 4);
 }
 
 /* The clock is looked at when a window opens, and again after its beacon: it cannot go wrong by much in
@@ -215,30 +236,27 @@ static void find_opening(uint32_t now)
 
 static bool is_open(uint32_t now)
 {
-    return phase < OUTSIDE && !clock_before(now, begun - ahead);
+    return phase < OUTSIDE && !clock_before(now, starts);
 }
 
 /* Find the next phase's time and level. */
 static void advance(uint32_t now)
 {
     phase++;
-    begun = ends + ahead;
-    if (phase == 0 || phase == OUTSIDE) {
+    starts += length;
+    length = phase < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
+    if (phase == 0 || phase == SLOTS) {
         find_opening(now);
-        begun = opened;
-        round = SCHEDULE_NO_ROUND;
+        starts = opened - ahead + (phase == 0 ? 0 : CAUSEWAY_DATA_START);
+    }
+    if (phase == OUTSIDE) {
         level = 0;
-    } else if (phase == SLOTS) {
-        find_opening(now);
-        begun = opened + CAUSEWAY_DATA_START;
-        round = 0;
-        level = CAUSEWAY_LEVELS;
-    } else if (phase > SLOTS && --level == 0) {
+        round = SCHEDULE_NO_ROUND;
+    } else if (phase >= SLOTS && (level == 0 || --level == 0)) {
         level = CAUSEWAY_LEVELS;
         round++;
     }
-    ends = begun + (phase < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE) - ahead;
-    last_frame = begun;
+    last_frame = ahead;
     has_channel = false;
     answered = false;
 }
@@ -248,7 +266,7 @@ static void turn_to_next(uint32_t now)
 {
     learn();
     if (phase >= SLOTS && level == ours + 1) {
-        heard_farther = round == 0 || clock_before(begun, last_frame);
+        heard_farther = round == 0 || last_frame > ahead;
     }
     do {
         advance(now);
@@ -316,13 +334,9 @@ static void find_window(uint32_t now)
     set_ahead(now);
     opened = opening_at(now);
     bool before = clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2);
-    begun = opened + (before ? 0 : PERIOD);
-    ends = begun - ahead;
-    if (lost) {
-        phase = OUTSIDE;
-        round = SCHEDULE_NO_ROUND;
-        level = 0;
-    } else if (before && !clock_before(now, ends)) {
+    starts = opened + (before ? 0 : PERIOD) - ahead;
+    length = 0;
+    if (!lost && before && !clock_before(now, starts)) {
         duty = (uint16_t)(duty + on_lately - (duty + 4U) / 8);
         on_lately = 0;
         phase = UINT8_MAX; /* the first comes next */
@@ -332,11 +346,13 @@ static void find_window(uint32_t now)
 
 static void follow_window(uint32_t now)
 {
-    bool inside = phase != OUTSIDE && !lost;
-    if (inside && (!clock_before(now, ends) || (role_sleeps && is_open(now) && is_over(now)))) {
+    if (lost) {
+        phase = OUTSIDE - 1;
+        advance(now);
+    } else if (phase != OUTSIDE && (at(now) >= length || (role_sleeps && is_open(now) && is_over(now)))) {
         turn_to_next(now);
     }
-    if (phase == OUTSIDE || lost) {
+    if (phase == OUTSIDE) {
         find_window(now);
     }
 }
@@ -376,7 +392,7 @@ uint8_t schedule_duty(void)
 
 void schedule_on_frame(uint32_t end)
 {
-    last_frame = end;
+    last_frame = at(end);
     answered = false;
     has_channel = false;
 }
@@ -384,7 +400,7 @@ void schedule_on_frame(uint32_t end)
 /* An answer at the phase's beginning is for those farther away. */
 void schedule_on_answer(uint32_t now)
 {
-    answered = level == 1 && clock_before(begun + CYCLE, now);
+    answered = level == 1 && at(now) > ahead + CYCLE;
 }
 
 bool schedule_answers(void)
@@ -394,15 +410,90 @@ bool schedule_answers(void)
 
 void schedule_on_sent(uint32_t now)
 {
-    last_frame = now;
+    last_frame = at(now);
     has_channel = true;
 }
 
 /* ---- Turns ---- */
 
-static uint32_t later(uint32_t a, uint32_t b)
+static uint16_t later(uint16_t a, uint16_t b)
 {
-    return clock_before(a, b) ? b : a;
+    return a < b ? b : a;
+}
+
+/* Cycles from the first turn of a mote to ours, if ids are counted from somewhere else in each window. */
+static uint16_t turn_of(uint8_t window)
+{
+    return (uint16_t)((identity_id() + window) % CAUSEWAY_SLOT_IDS * CAUSEWAY_MINI_SLOT);
+}
+
+/* The gateway speaks first in its neighbours' phase: it has heard some who are farther away. Then it waits
+ * until all have had their turn since the last frame. */
+static uint16_t answer_from(uint16_t earliest)
+{
+    if (!schedule_answers()) {
+        return later(length, earliest);
+    }
+    bool begins = last_frame <= ahead;
+    return later(begins ? ahead : last_frame + CYCLE + CAUSEWAY_MINI_SLOT / 2, earliest);
+}
+
+/* Our first turn not before `earliest`: every so many mini-slots from the phase's start. Whoever sent last
+ * may go on before. */
+static uint16_t turn_from(uint16_t earliest)
+{
+    if (!role_sleeps) {
+        return answer_from(earliest);
+    }
+    uint16_t turn = CAUSEWAY_MINI_SLOT + turn_of(number);
+    if (round & 1) {
+        turn = CYCLE - turn; /* two whose clocks are a turn apart must not meet again */
+    }
+    turn += ahead;
+    if (last_frame > ahead) {
+        earliest = later(earliest, last_frame + BURST_LEAD + CAUSEWAY_BURST_GAP + CAUSEWAY_MINI_SLOT);
+    }
+    while (turn < earliest) {
+        turn += CYCLE;
+    }
+    return turn;
+}
+
+/* Whether a frame that begins then is over before we turn to the next phase. */
+static bool is_in_time(uint16_t turn)
+{
+    return turn + radio_airtime(CAUSEWAY_PAYLOAD_LIMIT) < length;
+}
+
+bool schedule_turn(uint32_t now, uint32_t *when)
+{
+    uint16_t present = at(now), turn = present;
+    if (!role_sleeps && radio_busy()) {
+        last_frame = present;
+    }
+    if (has_channel) {
+        has_channel = false;
+    } else {
+        turn = turn_from(present + LEAD_LEAST);
+    }
+    *when = starts + turn;
+    return turn <= present + LEAD + LEAD_LATE && is_in_time(turn);
+}
+
+uint32_t schedule_turn_after(uint32_t time)
+{
+    return starts + turn_from(at(time) + LEAD + LEAD_LATE + 1) - LEAD;
+}
+
+/* When to look again at an open phase, if nothing is heard: at our turn, or when it may be over. */
+static uint32_t look_again(uint32_t now)
+{
+    uint16_t present = at(now);
+    uint16_t then = has_something() ? turn_from(present + LEAD + LEAD_LATE + 1) - LEAD : over_at();
+    if (present >= then) {
+        then = phase < SLOTS ? length : present + CAUSEWAY_MINI_SLOT; /* a beacon is waited for */
+    }
+    return starts + (then < length ? then : length);
 }
 
 static uint32_t sooner(uint32_t a, uint32_t b)
@@ -410,88 +501,16 @@ static uint32_t sooner(uint32_t a, uint32_t b)
     return clock_before(a, b) ? a : b;
 }
 
-/* The gateway speaks first in its neighbours' phase: it has heard some who are farther away. Then it waits
- * until all have had their turn since the last frame. */
-static uint32_t answer_from(uint32_t earliest)
-{
-    if (!schedule_answers()) {
-        return later(ends, earliest);
-    }
-    bool begins = !clock_before(begun, last_frame);
-    return later(begins ? begun : last_frame + CYCLE + CAUSEWAY_MINI_SLOT / 2, earliest);
-}
-
-/* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start.
- * Whoever sent last may go on before. */
-static uint32_t turn_from(uint32_t earliest)
-{
-    if (!role_sleeps) {
-        return answer_from(earliest);
-    }
-    uint8_t place = (uint8_t)(1 + (identity_id() + number) % CAUSEWAY_SLOT_IDS);
-    if (round & 1) {
-        place = (uint8_t)(TURNS - place); /* two whose clocks are a turn apart must not meet again */
-    }
-    uint32_t first = begun + (uint16_t)(place * CAUSEWAY_MINI_SLOT);
-    if (clock_before(begun, last_frame)) {
-        earliest = later(earliest, last_frame + BURST_LEAD + CAUSEWAY_BURST_GAP + CAUSEWAY_MINI_SLOT);
-    }
-    if (!clock_before(first, earliest)) {
-        return first;
-    }
-    uint16_t passed = (uint16_t)((uint16_t)(earliest - first + CYCLE - 1) / CYCLE);
-    return first + (uint32_t)passed * CYCLE;
-}
-
-/* Whether a frame that begins then is over before we turn to the next phase. */
-static bool is_in_time(uint32_t when)
-{
-    return clock_before(when + radio_airtime(CAUSEWAY_PAYLOAD_LIMIT), ends);
-}
-
-bool schedule_turn(uint32_t now, uint32_t *when)
-{
-    if (!role_sleeps && radio_busy()) {
-        last_frame = now;
-    }
-    if (has_channel) {
-        has_channel = false;
-        *when = now;
-        return is_in_time(now);
-    }
-    *when = turn_from(now + LEAD_LEAST);
-    return !clock_before(now + LEAD + LEAD_LATE, *when) && is_in_time(*when);
-}
-
-uint32_t schedule_turn_after(uint32_t time)
-{
-    return turn_from(time + LEAD + LEAD_LATE + 1) - LEAD;
-}
-
-/* When to look again at an open phase, if nothing is heard: at our turn, or when it may be over. */
-static uint32_t look_again(uint32_t now)
-{
-    if (has_something()) {
-        return schedule_turn_after(now);
-    }
-    uint32_t then = last_frame + quiet_time();
-    if (round == 0 && !answered) {
-        then = later(then, begun + learned[level - 1]);
-    }
-    if (clock_before(now, then)) {
-        return then;
-    }
-    return phase < SLOTS ? ends : now + CAUSEWAY_MINI_SLOT; /* a beacon is waited for */
-}
-
 uint32_t schedule_next(uint32_t now)
 {
     if (!role_sleeps) {
-        return ends;
+        return starts + length;
     }
-    uint32_t next = lost ? now + SECOND : is_open(now) ? ends : begun - ahead;
-    if (on && is_open(now)) {
-        next = sooner(next, look_again(now));
+    uint32_t next = starts;
+    if (lost) {
+        next = now + SECOND;
+    } else if (is_open(now)) {
+        next = on ? look_again(now) : starts + length;
     }
     return clock_before(now, join_until) ? sooner(next, join_until) : next;
 }
@@ -504,7 +523,7 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
         return false;
     }
     uint32_t slot = opening_at(now) + (uint16_t)(hops * CAUSEWAY_BEACON_SLOT);
-    uint32_t turn = slot + (uint16_t)(identity_id() % CAUSEWAY_SLOT_IDS) * CAUSEWAY_MINI_SLOT;
+    uint32_t turn = slot + turn_of(0);
     if (clock_before(now, slot + CAUSEWAY_BEACON_SLOT / 2) && !clock_before(now, slot - PERIOD / 8)) {
         *when = clock_before(now, turn) ? turn : now;
         return true;
@@ -516,14 +535,12 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
 /* Those who wait have seen it at turns of their own, in the same order. */
 uint32_t schedule_behind_beacon(void)
 {
-    uint16_t turn = (uint16_t)((1 + identity_id() % CAUSEWAY_SLOT_IDS) * CAUSEWAY_MINI_SLOT);
-    return clock_now() + radio_airtime(CAUSEWAY_BEACON_BYTES) + turn;
+    return clock_now() + radio_airtime(CAUSEWAY_BEACON_BYTES) + CAUSEWAY_MINI_SLOT + turn_of(0);
 }
 
 bool schedule_may_succeed(uint32_t now)
 {
-    uint16_t turn = (uint16_t)(identity_id() % CAUSEWAY_SLOT_IDS * CAUSEWAY_MINI_SLOT);
-    return phase == 0 && has_beacon() && !clock_before(now, opened + turn);
+    return phase == 0 && has_beacon() && !clock_before(now, opened + turn_of(0));
 }
 
 bool schedule_for_commands(uint32_t now)

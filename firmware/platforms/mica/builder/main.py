@@ -32,12 +32,12 @@ env.Replace(
 # so the linker needs the same flags. Enumerations of one byte and short calls where they reach save three more; one
 # to two come from sharing the code that saves registers, and from not building one function of everything that is
 # called once (it runs out of registers). Two more come from using the pointer X only as the processor can, and from not
-# keeping in registers what is as quickly computed again.
+# keeping in registers what is as quickly computed again; another two from calling small functions, too.
 machine = ["-mmcu=$BOARD_MCU"]
 code = [
     *(*machine, "-Os", "-g", "-flto", "-ffunction-sections", "-fdata-sections", "-fshort-enums", "-mrelax"),
     *("-mcall-prologues", "--param=large-function-insns=1800"),
-    *("-mstrict-X", "-fno-gcse", "-fno-move-loop-invariants"),
+    *("-mstrict-X", "-fno-gcse", "-fno-move-loop-invariants", "-fno-inline-small-functions", "-fno-tree-pre"),
 ]
 env.Append(
     ASFLAGS=machine,
