@@ -95,15 +95,7 @@ def command(
     described = described and common.with_key(described, None, key, needed=False)
     check = MicCheck(Seal(described.key, layout_of(described))) if described and described.key else None
     layout, motes = (layout_of(described), described.network.motes) if described else (None, None)
-    raw, fault = captures.unzipped(_read(file))
-    if fault:
-        common.note(f"{file}: {fault}")
-    if form == "auto" and (other := _other_file(raw)):
-        common.fail(f"{file}: {other}")
-    asked, form = form, captures.detect(raw) if form == "auto" else form
-    items = list(captures.read(raw, form))
-    if asked == "auto" and (why := captures.no_capture(items, form)):
-        common.fail(f"{file}: {why}. Use --format {form} to decode what can be.")
+    items, form = _items(file, form)
     faults, unwrap, packets, strangers = _DecodeFaults(file), captures.Unwrapper(), 0, 0
     for item in items:
         if isinstance(item, captures.CaptureFault):
@@ -124,6 +116,22 @@ def command(
         common.note(f"{file}: {many(strangers, 'message')} from a source that is no mote of the deployment")
     wraps = f", clock wrapped {many(unwrap.wraps, 'time')}" if clock_at is not None else ""
     common.note(f"{file}: {many(packets, 'packet')} ({form}), {many(faults.count, 'fault')} reported{wraps}")
+
+
+def _items(file: Path, asked: str) -> tuple[list[captures.CapturedPacket | captures.CaptureFault], str]:
+    """What a file holds, and the format in which it was read."""
+    raw, fault = captures.unzipped(_read(file))
+    if fault:
+        common.note(f"{file}: {fault}")
+    if asked != "auto":
+        return list(captures.read(raw, asked)), asked
+    if other := _other_file(raw):
+        common.fail(f"{file}: {other}")
+    form = captures.detect(raw)
+    items = list(captures.read(raw, form))
+    if why := captures.no_capture(items, form):
+        common.fail(f"{file}: {why}. Use --format {form} to decode what can be.")
+    return items, form
 
 
 class MicCheck:

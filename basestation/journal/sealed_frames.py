@@ -161,22 +161,21 @@ def check_data(
     cycles = np.where(noted[0][at], noted[1][at], whole)
     whole = nearest(cycles, whole, WRAP)
     alone, late = synced & ~recorded & known, deployment.late_guess
-    tick_log2 = deployment.clock.tick_log2
-    sent = checker.sent(epochs, whole + (late << tick_log2), alone, 3)
+    sent = checker.sent(epochs, whole + (late << deployment.clock.tick_log2), alone, 3)
     right |= sent >= 0
     unknown = synced & np.where(recorded, ~timed, ~known)
     before, epochs, old = told.guess(at, back=1)
     unknown |= synced & ~right & before & (checker.sent(epochs, old, synced & ~right & before, 3) >= 0)
     found = alone & (sent >= 0) if checker.layout.stamp.clock_bits else np.zeros(len(at), np.bool_)
-    first, last = reading_window(checker.layout, sent[found], cycles[found] >> tick_log2, late)
-    moved = np.clip(cycles[found] >> tick_log2, first, last)
-    same = moved == cycles[found] >> tick_log2
-    return CheckedData(
-        at[~right & ~unknown],
-        at[~right & unknown],
-        at[found],
-        np.where(same, cycles[found], moved << tick_log2),
-    )
+    read_at = _within(checker.layout, sent[found], cycles[found], late)
+    return CheckedData(at[~right & ~unknown], at[~right & unknown], at[found], read_at)
+
+
+def _within(layout: DataLayout, sent: Ints, cycles: Ints, late: int) -> Ints:
+    """Guesses of when messages were heard, moved as little as needed for their stamps' clocks to be read as `sent`."""
+    ticks = cycles >> layout.tick_log2
+    moved = np.clip(ticks, *reading_window(layout, sent, ticks, late))
+    return np.where(moved == ticks, cycles, moved << layout.tick_log2)
 
 
 class _Checker:

@@ -40,7 +40,7 @@ from basestation.live.overtakings import Overtaking, Overtakings
 from basestation.live.picture import take_picture
 from basestation.live.timeline import TimedFrame, Timeline
 from basestation.live.wait_reasons import listed, shown_names, why_waits
-from basestation.observer import Observer
+from basestation.observer import Observer, Reception
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
@@ -351,14 +351,19 @@ class Station:
         counts.bounded += reception.bounded
         counts.untimed += cycles is None
         found += self._count_arrival(counts, held, message, heard_tick, reception.stray)
+        return found + self._go_on(held, message, reception)
+
+    def _go_on(self, held: HeldMessage, message: Ordered, reception: Reception) -> list[Happening]:
+        """What the rule makes of a new message: it holds or discards it, and others may leave."""
+        found: list[Happening] = []
         if reception.discarded:
             found.append(self._discard(held, message))
         else:
             self.held += 1
-            counts.held += 1
+            self._mote(message.source).held += 1
         if reception.deliveries:
             found += self._deliver(reception.deliveries)
-        if self.held > MOST_NAMED:
+        if self.held > self._room:
             found += self._make_room()
         if self.observer.waits_by_name and not reception.discarded:
             found += self._show_at_once(held)
@@ -427,10 +432,14 @@ class Station:
         held.node, overtakings = self.violations.arrived(message, name, data, heard, now)
         return found + self._told(overtakings) if overtakings else found
 
+    @property
+    def _room(self) -> int:
+        """How many messages may be held."""
+        return MOST_HELD if self.observer.timed else MOST_NAMED
+
     def _make_room(self) -> list[Happening]:
         found: list[Happening] = []
-        most = MOST_HELD if self.observer.timed else MOST_NAMED
-        while self.held > most and (tick := self.observer.next_due()) is not None:
+        while self.held > self._room and (tick := self.observer.next_due()) is not None:
             before = self.held
             found += self._deliver(self.observer.due(tick))
             self.forced += before - self.held

@@ -134,22 +134,24 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             _commit(done, held, tables)
             remove_tree(path_of(done.stage))  # what the passes left to each other
             report.done.append(done)
-            note(f"  {done.group.run}: {_counted(done.counts)}")
-            reasons = _reasons(tables / "quarantine" / done.group.place)
-            if (unchecked := _unchecked(done)) is not None:
-                cure = (
-                    "--key FILE names the network's key" if _has_frames(done) else "only a log can be checked"
-                )
-                note(f"    {many(unchecked, 'message')} taken unchecked: {cure}")
-                report.mics["unchecked"] += unchecked
-            elif done.group.inputs[0].key is not None:
-                report.mics.update(forged=reasons[FORGED], unchecked=reasons[UNCHECKED])
-            if reasons:
-                note(f"    refused: {_told(reasons)}")
+            _tell(done, _reasons(tables / "quarantine" / done.group.place), report)
     remove_tree(stage)
     for group in unfinished:  # made again by now, or refused
         _entry(tables, group, UNFINISHED).unlink(missing_ok=True)
     return report
+
+
+def _tell(done: Done, reasons: Counter[str], report: IngestReport) -> None:
+    """Note what was taken in of a run and what was refused, and count what its MICs told."""
+    note(f"  {done.group.run}: {_counted(done.counts)}")
+    if (unchecked := _unchecked(done)) is not None:
+        cure = "--key FILE names the network's key" if _has_frames(done) else "only a log can be checked"
+        note(f"    {many(unchecked, 'message')} taken unchecked: {cure}")
+        report.mics["unchecked"] += unchecked
+    elif done.group.inputs[0].key is not None:
+        report.mics.update(forged=reasons[FORGED], unchecked=reasons[UNCHECKED])
+    if reasons:
+        note(f"    refused: {_told(reasons)}")
 
 
 def _staged(todo: list[Group], stage: Path, engine: Engine) -> Iterator[Done]:
