@@ -238,6 +238,12 @@ typedef struct {
     atmega_t *mcu;
 } clocked_t;
 
+/* The bits of a register that enable an interrupt. */
+typedef struct {
+    uint16_t at;
+    uint8_t bits;
+} atmega_mask_t;
+
 struct atmega {
     avr_t *avr;
     atmega_watch_t watch;
@@ -265,6 +271,7 @@ struct atmega {
     measure_t measure;
     call_t calls[CALLS];
     avr_int_vector_t *vectors[ATMEGA_VECTORS]; /* by number */
+    atmega_mask_t masks[ATMEGA_VECTORS];       /* what lets them through; no bits: nothing does */
     uint8_t led_port, led_direction, lit;
     char *faults[FAULTS];
     int fault_count;

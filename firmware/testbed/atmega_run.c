@@ -44,15 +44,17 @@ bool atmega_interrupt_raised(const atmega_t *mcu, const avr_int_vector_t *vector
 
 static bool is_due(const atmega_t *mcu, const avr_int_vector_t *vector)
 {
-    return vector != NULL && avr_regbit_get(mcu->avr, vector->enable) &&
-           atmega_interrupt_raised(mcu, vector) && atmega_sleep_ends_by(mcu, vector->vector);
+    return atmega_interrupt_raised(mcu, vector) && atmega_sleep_ends_by(mcu, vector->vector);
 }
 
-/* Of those that are due the one with the lowest number. */
+/* Of those that are due the one with the lowest number. It is asked for all the time, so the masks lie
+ * together. */
 static avr_int_vector_t *first_due(const atmega_t *mcu)
 {
+    const uint8_t *data = mcu->avr->data;
     for (int i = 1; i < ATMEGA_VECTORS; i++) {
-        if (is_due(mcu, mcu->vectors[i])) {
+        const atmega_mask_t *mask = &mcu->masks[i];
+        if ((data[mask->at] & mask->bits) != 0 && is_due(mcu, mcu->vectors[i])) {
             return mcu->vectors[i];
         }
     }
@@ -151,7 +153,10 @@ void atmega_interrupts_make(atmega_t *mcu)
     static const uint8_t masks[] = {REG_EIMSK, REG_TIMSK, REG_ETIMSK, REG_EICRA, REG_EICRB};
     avr_int_table_t *table = &mcu->avr->interrupts;
     for (int i = 0; i < table->vector_count; i++) {
-        mcu->vectors[table->vector[i]->vector] = table->vector[i];
+        avr_int_vector_t *vector = table->vector[i];
+        uint8_t bits = vector->enable.reg ? (uint8_t)(vector->enable.mask << vector->enable.bit) : 0;
+        mcu->vectors[vector->vector] = vector;
+        mcu->masks[vector->vector] = (atmega_mask_t){(uint16_t)vector->enable.reg, bits};
     }
     for (size_t i = 0; i < sizeof flags; i++) {
         atmega_own(mcu, flags[i], NULL, flags_written);
