@@ -39,7 +39,7 @@ from tests.soak.running import Piece, Search, draw_of, kept_folder
 from tests.soak.venom import CHANCE, JOURNALS, TABLES
 from tests.spark.test_bad_input import ON_TRACES, write_run
 
-AIM = 20_000
+AIM = 2_000
 SECONDS = 60  # for one job; more is a hang
 PATIENCE = 3 * SECONDS  # for the process that runs it: Spark has to start
 MEMORY = 8 << 30  # bytes of address space for the process, and for the Java that it starts

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cache
@@ -202,7 +202,7 @@ def changed(draw: random.Random, packet: bytes) -> bytes:
     return bytes(raw)
 
 
-def stormy(draw: random.Random, packets: list[bytes], forger: Forger) -> Iterator[bytes]:
+def stormy(draw: random.Random, packets: Iterable[bytes], forger: Forger) -> Iterator[bytes]:
     """The packets of a line, as somebody who wants to do harm, and a bad day, make them."""
     kept: list[bytes] = []
     late: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Emulated hours of ten MICAz motes in a storm of faults, in pieces of five minutes, each with its own seed.
+"""Emulated hours of ten MICAz motes in a storm of faults, in pieces of twenty minutes, each with its own seed.
 
 Resets, restarts, brown-outs, damaged memory, cut links, jamming, bursts of it, a root that is gone for a while, comes
 and goes, or dies for good. Every second piece has a key; in half of the pieces a stranger sends frames that he made up,
@@ -9,24 +9,22 @@ Every violation is explained by a fault that took from a mote what it knew, or b
 `verify` finds fault with, a message that left twice or never, and with a key one that no mote sent, or that was played
 again.
 
-One more station takes the lines of all pieces of a process, one after the other, after a long simulated run has filled
-what it remembers. `grown_bytes` is by how much the pieces have made it larger: its memory is flat if they stay about 0.
+Here the radios are always on; `scheduled_storm.py` does the same to motes that sleep. The logs stay in .soak/logs: for
+`memory.py`, which lets one station take them all.
 """
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import io
 import random
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, ModuleType
 
 from basestation import cli
 from basestation.arrivals import Arrival
@@ -36,11 +34,6 @@ from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Arrived, Delivered, Happening
 from basestation.live.runner import past_due
 from basestation.live.station import Station
-from basestation.simulator.gateway_line import serial_line
-from basestation.simulator.simulated_trace import trace_of
-from basestation.simulator.simulation import generate
-from basestation.sources.base import Spec
-from basestation.sources.simulate import world_of
 from basestation.testbed import engine, faults, images, topologies
 from basestation.testbed.air import message_of
 from basestation.testbed.judge import decoded, follow, messages_of
@@ -51,36 +44,38 @@ from basestation.testbed.through_station import TruthEvents
 from basestation.testbed.truth_log import Event, Power, Reset, Signal, Uart, read
 from packet_formats.air import air_format
 from packet_formats.boards import BOARDS
-from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict, load
+from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
-from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.tinyos import ActiveMessage, decode_packet
+from tests.soak import memory
 from tests.soak.py_fuzz import Books, Forger, Run
-from tests.soak.running import ROOT, Piece, Search, draw_of
+from tests.soak.running import Piece, Search, draw_of
 from tests.soak.violations import NS, Storm, explained
 
-AIM = 24 * 3600  # emulated seconds
-SECONDS = 300
+AIM = 12 * 3600  # emulated seconds
+SECONDS = 1200
 MOTES = 10
-RATE = 1.0  # messages a second of each mote
-BEGIN = 15.0  # seconds in which nothing happens
-HEARD = 40.0  # seconds in which a stranger listens before he plays frames again
-EVERY = 12.0  # seconds from one fault to the next, on average
-KEY = Key(bytes(range(16)))
-FILLED = 12_000  # messages after which a station has as much to remember as it may
-MOST = 1.5  # times what it had then it may have later
+
+
+@dataclass(frozen=True)
+class Climate:
+    """In which network a storm is, and how dense. Times are seconds."""
+
+    search: str
+    example: str
+    rate: float  # messages a second of each mote
+    begin: float  # in which nothing happens
+    heard: float  # in which a stranger listens before he plays frames again
+    every: float  # from one fault to the next, on average
+    slower: float  # times as long as with radios that are always on motes are off, and jammed
+
+
+ALWAYS_ON = Climate("storm", "micaz", rate=0.3, begin=15, heard=40, every=12, slower=1)
 
 
 # ---- What happens ----
-
-
-@cache
-def deployment_of(keyed: bool) -> Deployment:
-    plain = load(ROOT / "examples" / "micaz.toml")
-    security = {"security": {"mic": 4, "key": "site.key"}}
-    return replace(from_dict(plain.to_dict() | security), key=KEY) if keyed else plain
 
 
 def entry(at: float, **keys: object) -> str:
@@ -88,41 +83,45 @@ def entry(at: float, **keys: object) -> str:
     return f"[[fault]]\n{said}\n"
 
 
-def misfortune(draw: random.Random, at: float, end: float) -> Iterator[str]:
+def misfortune(draw: random.Random, at: float, end: float, slower: float) -> Iterator[str]:
     """One thing that goes wrong."""
     mote = draw.randrange(MOTES)
     match draw.randrange(9):
         case 0:
             yield entry(at, do="reset", mote=mote)
         case 1:
-            yield entry(at, do="restart", mote=mote, seconds=draw.uniform(0.1, 60))
+            yield entry(at, do="restart", mote=mote, seconds=slower * draw.uniform(0.1, 60))
         case 2:
             yield entry(at, do="brownout", mote=mote, seconds=draw.uniform(0.01, 2))
         case 3:
             yield entry(at, do="corrupt", mote=mote, bytes=draw.randrange(1, 50))
         case 4:
-            yield entry(at, do="jam", seconds=draw.uniform(0.1, 10))
+            yield entry(at, do="jam", seconds=slower * draw.uniform(0.1, 10))
         case 5:  # a burst of losses
             for burst in range(draw.randrange(5, 30)):
                 yield entry(at + 0.2 * burst, do="jam", seconds=draw.uniform(0.005, 0.15))
         case 6:
-            yield entry(at, do="restart", mote="root", seconds=draw.choice((0.2, 3.0, 30.0, 90.0)))
+            yield entry(at, do="restart", mote="root", seconds=slower * draw.choice((0.2, 3.0, 30.0, 90.0)))
         case 7:  # a root that comes and goes
             for time in range(draw.randrange(2, 6)):
-                yield entry(at + 3 * time, do="restart", mote="root", seconds=draw.uniform(0.1, 2))
+                yield entry(
+                    at + 3 * slower * time, do="restart", mote="root", seconds=slower * draw.uniform(0.1, 2)
+                )
         case _:
             pair = [mote, (mote + draw.randrange(1, MOTES)) % MOTES]
             yield entry(at, do="cut", between=pair)
             yield entry(draw.uniform(at, end), do="heal", between=pair)
 
 
-def timeline(draw: random.Random, deployment: Deployment, seconds: float, heard: list[bytes] | None) -> str:
-    """What goes wrong, as a timeline of the testbed's. `heard`: the frames that a stranger has, if there is one."""
-    end = seconds - 20
+def timeline(
+    draw: random.Random, climate: Climate, deployment: Deployment, seconds: float, heard: list[Signal] | None
+) -> str:
+    """What goes wrong, as a timeline of the testbed's. `heard`: what a stranger has heard, if there is one."""
+    end, begin = seconds - 20, climate.begin if heard is None else climate.heard
     found = [
         line
-        for _ in range(draw.randrange(2, 2 + int(2 * seconds / EVERY)))
-        for line in misfortune(draw, draw.uniform(BEGIN if heard is None else HEARD, end), end)
+        for _ in range(draw.randrange(2, 2 + int(2 * seconds / climate.every)))
+        for line in misfortune(draw, draw.uniform(begin, end), end, climate.slower)
     ]
     if draw.random() < 0.1:
         found.append(entry(draw.uniform(0.7 * seconds, end), do="kill", mote="root"))
@@ -132,10 +131,22 @@ def timeline(draw: random.Random, deployment: Deployment, seconds: float, heard:
         for number in range(draw.randrange(10, int(seconds))):
             message = decode_packet(forger.packet())
             assert isinstance(message, ActiveMessage)
-            made_up = air_format(radio).frame(message, number)
-            frame = draw.choice(heard) if heard and draw.random() < 0.5 else made_up
-            found.append(entry(draw.uniform(HEARD, end), do="inject", frame=frame.hex()))
+            made_up = air_format(radio).frame(message, number % 256)
+            frame = draw.choice(heard).bytes if heard and draw.random() < 0.5 else made_up
+            at = moment(draw, deployment, climate.heard, end, heard)
+            found.append(entry(at, do="inject", frame=frame.hex()))
     return "".join(found)
+
+
+def moment(
+    draw: random.Random, deployment: Deployment, begin: float, end: float, heard: list[Signal]
+) -> float:
+    """When a stranger sends: at any time, or, under a schedule, mostly when somebody is awake to hear it."""
+    at, period = draw.uniform(begin, end), deployment.radio.period_ms / 1000
+    if not period or not heard or draw.random() < 0.2:
+        return at
+    awake = draw.choice(heard).begin / NS + draw.uniform(-0.05, 0.05)
+    return min(max(begin, at - (at - awake) % period), end)
 
 
 @dataclass(frozen=True)
@@ -145,13 +156,14 @@ class Emulated:
     script: tuple[str, ...]
 
 
-def emulate(number: int, seconds: float, place: Path, keyed: bool, stranger: bool) -> Emulated:
+def emulate(
+    number: int, seconds: float, place: Path, climate: Climate, deployment: Deployment, stranger: bool
+) -> Emulated:
     """The same seed gives the same frames until a stranger sends: what he plays again is from a run before."""
-    draw = draw_of("storm", number)
-    deployment = deployment_of(keyed)
+    draw = draw_of(climate.search, number)
     topology = topologies.grid(MOTES, hops=deployment.network.hops)
     (network,) = networks_in([deployment], topology)
-    programs = {network.name: images.programs_for(deployment, RATE)}
+    programs = {network.name: images.programs_for(deployment, climate.rate)}
 
     def run(seconds: float, script: tuple[str, ...]) -> list[Event]:
         wish = Wish(seed=number, seconds=seconds, script=script)
@@ -160,10 +172,10 @@ def emulate(number: int, seconds: float, place: Path, keyed: bool, stranger: boo
             going.finish()
         return list(read(place / "truth"))
 
-    heard = (
-        [one.bytes for one in run(HEARD, ()) if isinstance(one, Signal) and one.bytes] if stranger else None
-    )
-    script = faults.parse(timeline(draw, deployment, seconds, heard), [network])
+    heard = None
+    if stranger:
+        heard = [one for one in run(climate.heard, ()) if isinstance(one, Signal) and one.bytes]
+    script = faults.parse(timeline(draw, climate, deployment, seconds, heard), [network])
     return Emulated(network, run(seconds, script), script)
 
 
@@ -253,50 +265,6 @@ def log_faults(folder: Path, packets: list[bytes]) -> Iterator[str]:
         yield f"verify ends with {code}"
 
 
-# ---- Its memory ----
-
-
-def size_of(station: Station) -> int:
-    """The bytes of all that a station holds."""
-    seen: set[int] = set()
-    waiting: list[object] = [station]
-    total = 0
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen or isinstance(one, type | ModuleType | FunctionType | BuiltinFunctionType):
-            continue
-        seen.add(id(one))
-        total += sys.getsizeof(one)
-        waiting += gc.get_referents(one)
-    return total
-
-
-class Veteran:
-    """A station that has seen much already, and goes on."""
-
-    def __init__(self, deployment: Deployment) -> None:
-        self._station, self._now = Station(deployment), 0
-        world = world_of(Spec.parse(f"simulate@?messages={FILLED}&rate=0.002"), deployment)
-        tick_ns, decoder = (NS << deployment.clock.tick_log2) // CRYSTAL_HZ, FrameDecoder()
-        line = serial_line(trace_of(generate(world), deployment))
-        self.take([Arrival(0, t * tick_ns, t * tick_ns, one) for t, raw in line for one in decoder.feed(raw)])
-        self.first = self.size = size_of(self._station)
-
-    def take(self, lines: list[Arrival]) -> None:
-        """The lines of a run; its time goes on from where the run before ended."""
-        began = self._now
-        for line in lines:
-            self._now = began + line.mono_ns
-            for _ in self._station.take(line._replace(mono_ns=self._now, wall_ns=self._now)):
-                pass
-        self.size = size_of(self._station)
-
-
-@cache
-def veteran(keyed: bool) -> Veteran:
-    return Veteran(deployment_of(keyed))
-
-
 # ---- A piece ----
 
 
@@ -320,29 +288,25 @@ def storm_of(emulated: Emulated) -> Storm:
     return Storm(boots, damaged, believed, network.deployment)
 
 
-def piece(number: int, seconds: float = SECONDS) -> Piece:
+def piece(number: int, climate: Climate = ALWAYS_ON, seconds: float = SECONDS) -> Piece:
     keyed, stranger = number % 2 == 1, number % 4 >= 2
     row = ("with a key" if keyed else "without a key") + (", a stranger" if stranger else "")
     counts: Counter[str] = Counter(seconds=int(seconds))
+    deployment = memory.deployment_of(keyed, climate.example)
+    log = memory.log_of(climate.search, number)
     with tempfile.TemporaryDirectory(prefix="causeway-storm-") as place:
         try:
-            emulated = emulate(number, seconds, Path(place), keyed, stranger)
-            found = listen(emulated, Path(place) / "log")
+            emulated = emulate(number, seconds, Path(place), climate, deployment, stranger)
+            found = listen(emulated, log)
             why, unexplained = explained(found.order, storm_of(emulated))
-            old = veteran(keyed)
-            before = old.size
-            old.take(found.lines)
-        except Exception as error:
-            return Piece(row, counts, [f"piece {number}: {error!r}"])
+        except Exception:
+            lines = traceback.format_exc().splitlines()
+            return Piece(row, counts, [f"piece {number}: {' '.join(lines[-4:])}"])
     counts["messages"], counts["delivered"] = found.books.arrived, found.books.delivered
-    counts["grown_bytes"] = old.size - before
     counts["violations"] = sum(why.values()) + len(unexplained)
     for reason in Storm.REASONS:
         counts[reason] = why[reason]
-    told = found.faults + unexplained
-    if old.size > MOST * old.first:
-        told.append(f"a station's memory grew from {old.first} to {old.size} bytes")
-    return Piece(row, counts, [f"piece {number}: {fault}" for fault in told])
+    return Piece(row, counts, [f"piece {number}: {fault}" for fault in found.faults + unexplained])
 
 
 SEARCH = Search("storm", "seconds", AIM, piece)

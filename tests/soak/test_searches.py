@@ -7,17 +7,21 @@ import random
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 
 import pytest
 
 from basestation.causality.truth import Send
 from basestation.live.guard import GOOD, Guard
+from basestation.live.station import Station
 from basestation.testbed.recorded_messages import Sent
+from basestation.testbed.truth_log import Signal
 from packet_formats.messages import Data
 from tests.soak import __main__ as soak_command
-from tests.soak import c_fuzz, kills, poison, py_fuzz, report, running, storm, venom
+from tests.soak import c_fuzz, kills, memory, poison, py_fuzz, report, running, storm, venom
 from tests.soak.running import ROOT, Piece, Search, State
+from tests.soak.scheduled_storm import SCHEDULED
 
 
 @pytest.fixture(autouse=True)
@@ -158,6 +162,29 @@ def test_killed_stations_and_a_poisoned_table(monkeypatch):
     found = kills.piece(0)
     assert (found.counts["kills"], found.faults) == (2, [])
     assert poison.here(0).faults == []
+
+
+@pytest.mark.parametrize("example", ["micaz", "micaz_months"])
+def test_a_stranger_sends_as_many_frames_as_he_likes(example):
+    """More than the 256 numbers of a frame; under a schedule mostly when somebody is awake."""
+    deployment = memory.deployment_of(False, example)
+    climate = storm.ALWAYS_ON if example == "micaz" else SCHEDULED
+    heard = [Signal(0, 0, 0, 0, 0.0, 20 * 10**9, 0, 0, False, b"x")]
+    text = storm.timeline(random.Random(5), climate, deployment, 1200, heard)
+    times = [one["at"] for one in tomllib.loads(text)["fault"] if one["do"] == "inject"]
+    assert len(times) > 300
+    assert climate.heard <= min(times) < max(times) <= 1200
+    near = [abs((at - 20 + 8) % 16 - 8) < 0.1 for at in times]
+    assert (sum(near) > len(near) / 2) == (example == "micaz_months")
+
+
+def test_what_a_station_holds_is_measured_by_its_parts():
+    station = Station(memory.deployment_of(True, "micaz_months"))
+    (row,) = memory.measure(station, memory.listen(station, 0.02))
+    assert row["frames"] > 100
+    assert row["all"] > row["graph"] > 20
+    assert abs(row["all"] - sum(row[part] for part in memory.sizes(station))) < 10
+    assert station.delivered > 50
 
 
 def test_a_strangers_message_is_not_the_motes():
