@@ -43,7 +43,7 @@ def render(deployment: Deployment) -> str:
         ("The network", _network(deployment)),
         ("The board and its radio: a cycle is one of the 32768 Hz crystal", _board(deployment)),
         ("The clock: a tick is 2^TICK_LOG2 cycles of the 32768 Hz crystal", _clock(deployment)),
-        ("When motes listen: times in cycles", _schedule(deployment)),
+        ("When motes listen: times in cycles", _schedule(deployment, layout)),
         ("The stamp: most significant bit first from the stamp's first byte on", _stamp(layout.stamp)),
         ("The data payload, in bytes", _payload(layout)),
         ("Flags of a data message: bit numbers", _flags()),
@@ -164,7 +164,7 @@ def _clock(deployment: Deployment) -> list[Define]:
     ]
 
 
-def _schedule(deployment: Deployment) -> list[Define]:
+def _schedule(deployment: Deployment, layout: DataLayout) -> list[Define]:
     schedule = deployment.schedule
     scheduled: Define = ("SCHEDULED", int(schedule is not None), "0: always")
     if schedule is None:
@@ -179,6 +179,8 @@ def _schedule(deployment: Deployment) -> list[Define]:
         ("LEVELS", schedule.levels, "phases of a round; the farthest level sends first"),
         ("BEACON_SLOT", schedule.beacon_slot, "for the beacons of one hop; HOPS of them"),
         ("BEACON_EVERY", schedule.beacon_every, "windows"),
+        ("OWN_MOST", schedule.own_most, "own messages in one window"),
+        *([("REPAIR_BITS", schedule.repair_bits, "for a mote, in a beacon's list")] if layout.repair else []),
         ("MINI_SLOT", schedule.mini_slot, ""),
         ("SLOT_IDS", schedule.slot_ids, "mini-slots from one turn of a mote to its next"),
         ("RETRY_RANKS", schedule.retry_ranks, "the same in retries, where ranks are drawn"),

@@ -133,6 +133,7 @@ class RadioSettings:
 
     period_ms: int = 0
     window_ms: int = 0
+    repair: bool = True  # what the root's gateway has not heard is sent again
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,8 @@ class Deployment:
             del tables["security"]
         if not self.radio.period_ms:
             del tables["radio"]
+        elif self.radio.repair:
+            del tables["radio"]["repair"]
         if values := tables.pop("data"):
             tables["data"] = [
                 {key: setting for key, setting in value.items() if key != "sensor" or setting}
@@ -550,7 +553,10 @@ def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings, mic: i
     if not any(table.has(key) for key in keys):
         return RadioSettings()
     most = 1 << 20  # refused later, with what to write instead
-    radio = RadioSettings(*(table.whole(key, 1, most) for key in keys))
+    repair = table.settings.get("repair", True)
+    if not isinstance(repair, bool):
+        raise DeploymentError(table.key("repair"), repair, "must be true or false")
+    radio = RadioSettings(*(table.whole(key, 1, most) for key in keys[:2]), repair)
     if network.board not in BOARDS:
         raise DeploymentError(table.key("period_ms"), radio.period_ms, UNKNOWN_RADIO)
     board = BOARDS[network.board]

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from packet_formats.records import ROUND_BITS, Health, Record, size
+from packet_formats.records import ROUND_BITS, Beacon, Health, Record, size
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
@@ -257,6 +257,7 @@ class DataLayout:
     values: tuple[Value, ...] = ()
     mic: int = 0  # bytes of the MIC behind the data
     schedule: Schedule | None = None  # motes with different ones would never hear each other
+    repair: int = 0  # bytes of the list behind a beacon: what the gateway has heard
 
     @property
     def byteorder(self) -> str:
@@ -333,7 +334,9 @@ class DataLayout:
         return replace(self, stamp=replace(self.stamp, least=items, most=items))
 
     def tail(self, record: type[Record]) -> int:
-        """Bytes behind a record, with a schedule alone: the duty in a health, where it fits."""
+        """Bytes behind a record, with a schedule alone: the list in a beacon, the duty in a health, where they fit."""
+        if record is Beacon:
+            return self.repair
         return int(record is Health and self.schedule is not None and size(Health) < self.limit)
 
     def record_bytes(self, record: type[Record]) -> int:
@@ -378,6 +381,8 @@ class DataLayout:
             parts |= {"mic": self.mic, "rounds": ROUND_BITS}  # that MICs cover
         if self.schedule:
             parts |= {"schedule": self.schedule.text, "age": 1}
+        if self.repair:
+            parts["repair"] = self.repair
         return "causeway-1 " + " ".join(f"{key}={value}" for key, value in parts.items())
 
     @cached_property
@@ -424,10 +429,18 @@ def layout_of(deployment: Deployment) -> DataLayout:
         values=deployment.data,
         mic=deployment.security.mic,
         schedule=deployment.schedule,
+        repair=_repair_bytes(deployment),
     )
     if layout.left < 0:
         raise LayoutError("data" if layout.values else "data_bytes", layout.data_bytes, _too_long(layout))
     return layout
+
+
+def _repair_bytes(deployment: Deployment) -> int:
+    schedule, network = deployment.schedule, deployment.network
+    if schedule is None or not deployment.radio.repair:
+        return 0
+    return schedule.repair_bytes(network.motes, PAYLOAD_LIMIT[network.tinyos] - size(Beacon))
 
 
 def _too_long(layout: DataLayout) -> str:

@@ -82,6 +82,7 @@ class Beacon:
     flags: int = _integer("u8", "bit 0: the sender is in sync")
     error: int = _integer("u8", "the sender's estimate of its own error in cycles, 255: that or more")
     time: int = _integer("u32", "network time at the frame's start-of-frame delimiter")
+    tail: bytes = b""  # which messages the root has heard: firmware/net/repair.h
 
     @property
     def in_sync(self) -> bool:

@@ -88,6 +88,21 @@ class Schedule:
         """The least delta in ticks."""
         return -(-self.window >> tick_log2)
 
+    @property
+    def own_most(self) -> int:
+        """Messages that a mote sends in one window: after a long silence many wait, and relays have room for few."""
+        return 2 + (self.period >> 18)
+
+    @property
+    def repair_bits(self) -> int:
+        """Bits for a mote in a beacon's list: what it sends between two beacons has different numbers modulo this."""
+        return 1 << (self.own_most * self.beacon_every - 1).bit_length()
+
+    def repair_bytes(self, motes: int, room: int) -> int:
+        """Bytes of the list behind a beacon, which has room for so many; 0: it does not fit."""
+        needed = -(-motes * self.repair_bits // 8)
+        return needed if needed <= room else 0
+
     def age_ms(self, code: int) -> int:
         """The age of an event whose message says this, in whole ms."""
         return int(ms(age_cycles(code, self.period_log2)))

@@ -241,6 +241,7 @@ def _sealed_records(layout: DataLayout) -> Iterator[dict[str, Any]]:
         yield _sealed(arrived, layout, frame, covered, {"data_mic": data_mic.hex()})
     for beacon in _records(Beacon, draw):
         assert isinstance(beacon, Beacon)
+        beacon = replace(beacon, tail=_tail(Beacon, layout, draw))
         proof, payload = seal.proof(beacon), encode_message(beacon, layout).data
         frame = encode_message(proof, layout)
         yield _sealed(proof, layout, frame, seal.covered_beacon(payload, beacon), {"beacon": payload.hex()})

@@ -159,7 +159,17 @@ def _schedule(deployment: Deployment) -> dict[str, Any]:
     schedule = deployment.schedule
     if schedule is None:
         return {}
-    return {"period_ms": schedule.period_ms, "window_ms": schedule.delta_ms, "phase_ms": ms(schedule.phase)}
+    times = {"period_ms": schedule.period_ms, "window_ms": schedule.delta_ms, "phase_ms": ms(schedule.phase)}
+    return times | {"repair_bytes": layout_of(deployment).repair}
+
+
+def repair(deployment: Deployment, layout: DataLayout) -> str:
+    """Whether what the gateway misses is sent again, in words."""
+    if layout.repair:
+        return f"what the gateway missed is sent again, by a list of {many(layout.repair, 'byte')} in each beacon"
+    if not deployment.radio.repair:
+        return "none: [radio] repair = false"
+    return "none: the list of what the gateway has heard does not fit a beacon; use fewer motes or a shorter period"
 
 
 def _summary(deployment: Deployment, layout: DataLayout) -> Table:
@@ -185,6 +195,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         rows.append(
             ("listens", f"{schedule.delta_ms:.0f} ms at most of every {schedule.period_ms / 1000:g} s")
         )
+        rows.append(("repair", repair(deployment, layout)))
     if layout.stamp.clock_bits:
         wraps = f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"
         need = f"delta + {deployment.scheme.lead + 1}*epsilon + 1"

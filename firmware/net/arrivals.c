@@ -5,6 +5,7 @@
 #include "causeway/data.h"
 #include "causeway/records.h"
 #include "outbox.h"
+#include "repair.h"
 #include "seal.h"
 
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
@@ -31,6 +32,9 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
 {
     bool ours = message->group == CAUSEWAY_GROUP && message->type == CAUSEWAY_AM_DATA &&
                 message->length >= CAUSEWAY_PAYLOAD_BYTES_LEAST;
+    if (REPAIR && ours) {
+        repair_on_arrival(message);
+    }
     outbox_frame_t *frame = ours ? answer_with_room(now) : 0;
     if (!frame) {
         return;

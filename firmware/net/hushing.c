@@ -8,6 +8,7 @@
 #include "hal/clock.h"
 #include "hops.h"
 #include "outbox.h"
+#include "repair.h"
 #include "schedule.h"
 #include "seal.h"
 #include "timesync.h"
@@ -61,7 +62,7 @@ static outbox_frame_t *stamped(uint8_t place)
 {
     outbox_frame_t *frame = outbox_frame(place);
     bool has_stamp = frame && frame->message.type == CAUSEWAY_AM_DATA &&
-                     (frame->kind != OUTBOX_OWN || place >= OUTBOX_ROOM);
+                     (frame->kind != OUTBOX_OWN || place >= OUTBOX_ROOM) && !repair_is_kept(frame);
     return has_stamp ? frame : 0;
 }
 
@@ -82,6 +83,9 @@ static void hush(const radio_message_t *heard, uint16_t source, uint16_t number,
             cw_data_number(frame->message.data) == number && is_done(frame, distance) &&
             speaks_of(heard, &frame->message)) {
             silence(frame, i);
+            if (REPAIR && distance > 0 && i < OUTBOX_ROOM) { /* it may be lost later on its way */
+                repair_keep(frame);
+            }
         }
     }
 }

@@ -14,6 +14,7 @@
 #include "identity.h"
 #include "judging.h"
 #include "relaying.h"
+#include "repair.h"
 #include "stamping.h"
 #include "timesync.h"
 #include "traffic.h"
@@ -83,10 +84,13 @@ static bool is_own(const outbox_frame_t *frame)
 
 static void count_sent(const outbox_frame_t *frame)
 {
-    if (frame->tries > 0) {
+    if ((frame->tries & ~OUTBOX_AGAIN) > 0) {
         count(&traffic.repeated);
     } else if (is_own(frame)) {
         count(&traffic.sent);
+#if REPAIR
+        traffic.repaired = (uint16_t)(traffic.repaired + (frame->tries & OUTBOX_AGAIN) / OUTBOX_AGAIN);
+#endif
     } else if (frame->kind == OUTBOX_RELAY) {
         count(&traffic.relayed);
         stamping_note(RECORDER_RELAY, frame->message.data);
@@ -97,16 +101,17 @@ static void count_sent(const outbox_frame_t *frame)
 
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
-    if (result != OUTBOX_SENT && relaying_waits(frame)) {
+    if (repair_is_kept(frame) || (result != OUTBOX_SENT && relaying_waits(frame))) {
         return;
     }
+    bool goes_on = false;
     if (is_own(frame) && frame->tries == 0) {
         messaging_on_sent(result == OUTBOX_SENT, cw_data_sequence(frame->message.data));
     }
     if (result == OUTBOX_SENT) {
         count_sent(frame);
         if (frame->message.type == CAUSEWAY_AM_DATA) {
-            relaying_repeat(frame);
+            goes_on = relaying_repeat(frame);
         }
     } else if (result == OUTBOX_FAILED) {
         count(&traffic.failed);
@@ -115,6 +120,9 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
     } else if (frame->tries == 0) {
         count(&traffic.late);
         stamping_note(RECORDER_LATE, frame->message.data);
+    }
+    if (REPAIR && !goes_on && frame->message.type == CAUSEWAY_AM_DATA) {
+        repair_keep(frame);
     }
 }
 

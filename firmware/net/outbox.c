@@ -6,6 +6,7 @@
 #include "causeway/bytes.h"
 #include "hal/clock.h"
 #include "identity.h"
+#include "repair.h"
 #include "role.h"
 #include "seal.h"
 #include "timesync.h"
@@ -45,12 +46,21 @@ static outbox_frame_t along; /* if `used`, in one frame with it */
 outbox_frame_t *outbox_place(void)
 {
     uint8_t kept = CAUSEWAY_SCHEDULED && busy ? 1 + BUNDLES : 0;
+    outbox_frame_t *last = 0;
     for (outbox_frame_t *frame = frames; frame < END; frame++) {
-        if (!frame->used && kept-- == 0) {
-            return frame;
+        if (frame->used && !repair_gives_way(frame)) {
+            continue;
+        }
+        if (kept > 0) {
+            kept--;
+            continue;
+        }
+        last = frame;
+        if (!frame->used) {
+            break;
         }
     }
-    return 0;
+    return last;
 }
 
 /* A message of ours to all. */
@@ -130,14 +140,11 @@ bool outbox_sound(uint32_t now)
 
 #if CAUSEWAY_SCHEDULED
 
-/* Own messages in one window: after a long silence many wait, and relays have room for few. */
-#define OWN_MOST (2 + (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2 >> 18))
-
 static uint8_t own_window, own_sent; /* so many were handed over in that window */
 
 static bool may_send_own(void)
 {
-    return own_window != schedule_window() || own_sent < OWN_MOST;
+    return own_window != schedule_window() || own_sent < CAUSEWAY_OWN_MOST;
 }
 
 static void count_own(void)
@@ -155,7 +162,7 @@ static bool is_for(const outbox_frame_t *frame, uint8_t round)
     if (frame->kind == OUTBOX_RELAY) {
         return frame->round <= round;
     }
-    return round == 0 && (frame->kind == OUTBOX_PLAIN || may_send_own());
+    return round == 0 && !repair_is_kept(frame) && (frame->kind == OUTBOX_PLAIN || may_send_own());
 }
 
 /* Whether it may still go out in this window; or, while it is behind, whether we wait to hear it again. */

@@ -30,6 +30,7 @@ typedef enum {
     OUTBOX_OWN,   /* an own data message: stamped when it is handed to the radio */
     OUTBOX_RELAY, /* another mote's data message */
     OUTBOX_PLAIN, /* anything else */
+    OUTBOX_KEPT,  /* an own data message that went out, until we know whether it arrived: net/repair.h */
 } outbox_kind_t;
 
 typedef enum {
@@ -37,6 +38,13 @@ typedef enum {
     OUTBOX_LATE,   /* its deadline came before a clear channel */
     OUTBOX_FAILED, /* the radio misbehaved */
 } outbox_result_t;
+
+/* In a frame's tries: it went out before as another message. */
+#ifdef CAUSEWAY_REPAIR_BITS
+#define OUTBOX_AGAIN 0x80U
+#else
+#define OUTBOX_AGAIN 0U
+#endif
 
 /* In a frame's round: somebody as near has sent it. We do, too, if it is heard once more in that round. */
 #define OUTBOX_BEHIND 0x80U

@@ -129,18 +129,19 @@ bool relaying_waits(const outbox_frame_t *frame)
 }
 
 /* In the next round. */
-void relaying_repeat(const outbox_frame_t *frame)
+bool relaying_repeat(const outbox_frame_t *frame)
 {
     uint8_t round = (uint8_t)(schedule_round() + 1);
     outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
     if (!place) {
-        return;
+        return false;
     }
     place->round = round;
     place->tries++;
     if (round == CAUSEWAY_ROUNDS - 2) { /* who helps needs a round, too */
         hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
     }
+    return true;
 }
 
 #else
@@ -153,13 +154,13 @@ bool relaying_waits(const outbox_frame_t *frame)
 
 /* When an answer should have been heard. Two that spoilt each other must not meet again, so the wait varies
  * by some frames. */
-void relaying_repeat(const outbox_frame_t *frame)
+bool relaying_repeat(const outbox_frame_t *frame)
 {
     uint8_t answer = cw_data_hops(frame->message.data) > 0 ? 3 : 2; /* the gateway's comes soon */
     uint32_t next = clock_now() + answer * DEADLINES_HOP + random_below(3 * DEADLINES_HOP);
     outbox_frame_t *place = outbox_place();
     if (!place || frame->tries + 1 >= TRIES || clock_before(frame->deadline, next)) {
-        return;
+        return false;
     }
     *place = *frame;
     place->kind = OUTBOX_RELAY;
@@ -169,6 +170,7 @@ void relaying_repeat(const outbox_frame_t *frame)
         hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
     }
     outbox_put(place);
+    return true;
 }
 
 #endif

@@ -23,8 +23,8 @@ void relaying_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now);
 /** Pass health or a command on with this byte changed. */
 void relaying_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now);
 
-/** A data message went out: put it back, if there is time, to go out again. */
-void relaying_repeat(const outbox_frame_t *frame);
+/** A data message went out: put it back, if there is time, to go out again. Whether there is. */
+bool relaying_repeat(const outbox_frame_t *frame);
 
 /** A frame did not go out. Whether it waits for its next turn, or somebody else answers for it; if not, it is
  * dropped. */

@@ -87,6 +87,10 @@ bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
 static uint8_t age_of(const outbox_frame_t *frame, uint32_t now)
 {
     uint32_t age = (now - frame->not_before) >> CAUSEWAY_AGE_SHIFT;
+    if (frame->tries & OUTBOX_AGAIN) {
+        age = (age >> (CAUSEWAY_AGE_AGAIN_SHIFT - CAUSEWAY_AGE_SHIFT)) + CAUSEWAY_AGE_AGAIN;
+        return (uint8_t)(age < UINT8_MAX ? age : UINT8_MAX);
+    }
     return (uint8_t)(age < CAUSEWAY_AGE_AGAIN ? age : CAUSEWAY_AGE_AGAIN - 1);
 }
 

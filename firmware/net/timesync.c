@@ -10,6 +10,7 @@
 #include "kept.h"
 #include "netclock.h"
 #include "random.h"
+#include "repair.h"
 #include "role.h"
 #include "schedule.h"
 #include "syncline.h"
@@ -679,7 +680,11 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
     } else if (leads()) {
         hear_as_root(&beacon, heard, now);
     } else {
+        uint16_t accepted = counters.accepted;
         follow(&beacon, heard, now);
+        if (REPAIR && counters.accepted != accepted && beacon.root == CAUSEWAY_ROOT) {
+            repair_on_beacon(payload, now);
+        }
     }
 }
 
@@ -789,6 +794,9 @@ void timesync_fill(uint8_t *payload, uint32_t now)
         beacon.flags = 0;
     }
     cw_beacon_put(payload, &beacon);
+    if (REPAIR) {
+        repair_fill(payload, now);
+    }
     plan_next(now);
 }
 

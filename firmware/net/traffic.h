@@ -25,6 +25,9 @@ typedef struct {
     uint16_t beacons;    /* beacons heard */
     uint16_t repeated;   /* data sent once more: nobody nearer was heard passing it on */
     uint16_t hushed;     /* data not sent (again): others have passed it on */
+#ifdef CAUSEWAY_REPAIR_BITS
+    uint16_t repaired; /* of those sent: they had been before, and the gateway had missed them */
+#endif
 #if CAUSEWAY_MIC_BYTES
     uint16_t forged; /* frames ignored: a wrong MIC, or a proof of no beacon that waits */
 #endif

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from packet_formats.ages import is_again
 from packet_formats.deployment import Deployment, SecuritySettings, load
 from packet_formats.framing import encode_frame
 from packet_formats.keys import Key
@@ -126,6 +127,40 @@ def test_messages_tell_how_old_their_event_is(deployment: Deployment, require_to
         assert len(pauses) > 10
         # One is a window later at most
         assert all(0.75 * 5 - 1.3 < pause < 1.25 * 5 + 1.3 for pause in pauses)
+
+
+class Lossy(Watched):
+    """Half of the frames are lost on each link, but no beacon."""
+
+    def run_lossy(self, seconds: float) -> None:
+        for _ in range(round(seconds * 64)):
+            at = self.gateway.network() % self.times.period
+            self.world.loss = 0.5 if self.times.data_start < at < self.times.end else 0.0
+            self.world.run(1 / 64)
+        self.world.loss = 0.0
+
+
+@pytest.mark.parametrize(("example", "repair"), [("micaz", True), ("mica2", True), ("micaz", False)])
+def test_what_the_gateway_missed_comes_again_once(
+    example: str, repair: bool, root: Path, require_tool
+) -> None:
+    deployment = load(root / f"examples/{example}_months.toml")
+    deployment = replace(deployment, radio=replace(deployment.radio, repair=repair))
+    watched = Lossy(require_tool("gcc"), deployment)
+    found_itself(watched)
+    stamped: set[tuple[int, int]] = set()
+    watched.world.on_event = lambda node, kind, peer, sequence, tick: (
+        stamped.add((node.id, sequence)) if kind == "send" else None
+    )
+    watched.gateway.pairs()
+    watched.run_lossy(9 * watched.times.period / HZ)
+    watched.run(3 * watched.times.period / HZ)
+    came = {(m.source, m.sequence): m for _, _, m in watched.gateway.pairs() if isinstance(m, Data)}
+    again = {name for name, message in came.items() if is_again(message.age)}
+    assert len(stamped - set(came)) > 8
+    assert len(again) > 5 if repair else not again
+    # The stock app counts its messages in its data: no event came twice, and each that did again is its own.
+    assert len({(m.source, m.data) for m in came.values()}) == len(came)
 
 
 def test_a_mote_knows_its_duty(deployment: Deployment, require_tool) -> None:

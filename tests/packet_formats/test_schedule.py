@@ -9,6 +9,7 @@ from packet_formats import cheader
 from packet_formats.boards import BOARDS, MICA2, MICAZ
 from packet_formats.deployment import Deployment, DeploymentError, from_dict, parse
 from packet_formats.layout import layout_of
+from packet_formats.records import Beacon
 from packet_formats.schedule import least_window_ms, ms, schedule_of
 from tests.packet_formats.strategies import tables
 
@@ -79,7 +80,7 @@ def test_it_is_part_of_the_layout_and_of_the_header() -> None:
     )
     assert len({layout_of(each).hash for each in (always, every16, every8)}) == 3
     assert "schedule" not in layout_of(always).canonical
-    assert layout_of(every16).canonical.endswith(" schedule=19,3145,3,10 age=1")
+    assert layout_of(every16).canonical.endswith(" schedule=19,3145,3,10 age=1 repair=5")
     assert "CAUSEWAY_SCHEDULED                  0" in cheader.render(always)
     header = cheader.render(every16)
     found = dict(re.findall(r"^#define CAUSEWAY_(\w+) +([^ \n]+)", header, re.MULTILINE))
@@ -91,3 +92,28 @@ def test_it_is_written_and_read_again() -> None:
     deployment = scheduled(period_ms=16000, window_ms=1152)
     assert parse(deployment.to_toml()) == deployment
     assert "[radio]" not in scheduled().to_toml()
+
+
+@pytest.mark.parametrize(
+    ("motes", "board", "period_ms", "expected"),
+    [(10, "micaz", 16000, 5), (30, "micaz", 16000, 15), (31, "micaz", 16000, 0), (15, "mica2", 16000, 15)],
+)
+def test_the_list_of_what_arrived_fits_a_beacon_or_is_left_out(
+    motes: int, board: str, period_ms: int, expected: int
+) -> None:
+    """Four messages in a window of 16 s; a MICA2's beacon comes every second window."""
+    wanted: dict[str, Any] = {
+        "network": {"name": "list", "board": board, "motes": motes, "hops": 3},
+        "clock": {"tick_log2": 10, "epsilon": 2, "delta": 480},
+        "stamp": {"scheme": "shlc"},
+        "radio": {"period_ms": period_ms, "window_ms": 15000 if board == "mica2" else 8000},
+    }
+    layout = layout_of(from_dict(wanted))
+    assert layout.repair == expected
+    assert layout.record_bytes(Beacon) == 14 + expected
+    assert ("REPAIR_BITS" in cheader.render(from_dict(wanted))) == bool(expected)
+    never = from_dict(wanted | {"radio": wanted["radio"] | {"repair": False}})
+    assert layout_of(never).repair == 0
+    assert from_dict(never.to_dict()) == never
+    with pytest.raises(DeploymentError, match="must be true or false"):
+        from_dict(wanted | {"radio": wanted["radio"] | {"repair": 1}})

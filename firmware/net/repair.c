@@ -1,0 +1,94 @@
+#include "repair.h"
+
+#if REPAIR
+
+#include <string.h>
+
+#include "causeway/data.h"
+#include "hal/clock.h"
+#include "identity.h"
+#include "schedule.h"
+#include "timesync.h"
+
+#define LIST_BYTES (CAUSEWAY_BEACON_BYTES - CAUSEWAY_BEACON_TAIL_AT)
+#define EVERY ((UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) * CAUSEWAY_BEACON_EVERY)
+
+static uint8_t list[LIST_BYTES]; /* the gateway's own, or as in the beacon that we follow */
+
+/* The byte of the list that tells of a message, and its bit there. */
+static uint8_t *place_of(const uint8_t *payload, uint8_t *bit)
+{
+    uint16_t at = (uint16_t)(cw_data_source(payload) * CAUSEWAY_REPAIR_BITS +
+                             cw_data_sequence(payload) % CAUSEWAY_REPAIR_BITS);
+    *bit = (uint8_t)(1U << (at & 7));
+    return list + at / 8;
+}
+
+void repair_on_arrival(const radio_message_t *message)
+{
+    uint8_t bit;
+    if (cw_data_source(message->data) < CAUSEWAY_MOTES) {
+        *place_of(message->data, &bit) |= bit;
+    }
+}
+
+/* Whether a window with a beacon has just opened, or will by a clock that is behind. */
+static bool is_opening(uint32_t now)
+{
+    uint32_t since = timesync_network(now) + CAUSEWAY_BEACON_SLOT;
+    return (since & (EVERY - 1)) < CAUSEWAY_DATA_START + CAUSEWAY_BEACON_SLOT;
+}
+
+void repair_fill(uint8_t *beacon, uint32_t now)
+{
+    memcpy(beacon + CAUSEWAY_BEACON_TAIL_AT, list, LIST_BYTES);
+    if (timesync_is_root() && is_opening(now)) {
+        memset(list, 0, LIST_BYTES);
+    }
+}
+
+/* As it was when the app handed it over, at its `not_before`; but what is new goes first. */
+static void send_again(outbox_frame_t *frame, uint32_t now)
+{
+    uint8_t *payload = frame->message.data;
+    memmove(cw_data_application(payload, CAUSEWAY_PAYLOAD_BYTES),
+            cw_data_application(payload, frame->message.length), CAUSEWAY_DATA_BYTES);
+    frame->message.length = CAUSEWAY_PAYLOAD_BYTES;
+    frame->kind = OUTBOX_OWN;
+    frame->deadline = now;
+    frame->tries = OUTBOX_AGAIN;
+    frame->round = 0;
+}
+
+void repair_on_beacon(const uint8_t *beacon, uint32_t now)
+{
+    memcpy(list, beacon + CAUSEWAY_BEACON_TAIL_AT, LIST_BYTES);
+    if (!is_opening(now)) {
+        return;
+    }
+    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
+        outbox_frame_t *frame = outbox_frame(i);
+        uint8_t bit;
+        if (!frame || frame->kind != OUTBOX_KEPT) {
+            continue;
+        }
+        if (*place_of(frame->message.data, &bit) & bit) {
+            frame->used = false;
+        } else {
+            send_again(frame, now);
+        }
+    }
+}
+
+void repair_keep(const outbox_frame_t *frame)
+{
+    outbox_frame_t *place = outbox_place();
+    if (place && frame->tries < OUTBOX_AGAIN && cw_data_source(frame->message.data) == identity_id()) {
+        *place = *frame;
+        place->kind = OUTBOX_KEPT;
+        place->deadline = schedule_opening(clock_now()) + CAUSEWAY_DATA_START;
+        outbox_put(place);
+    }
+}
+
+#endif

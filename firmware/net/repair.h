@@ -1,0 +1,52 @@
+/** Repair: what the gateway has not heard of a mote goes out again, as a new message, in the next window.
+ *
+ * The root's beacon ends with a list: CAUSEWAY_REPAIR_BITS bits for each mote, of which bit n is set if the
+ * gateway has heard the message whose sequence is n modulo that, since the window of its beacon before. A
+ * mote sends no more messages than that between two beacons. Motes pass the list on as it is; of a network
+ * with a key it is covered by the beacon's proof.
+ *
+ * An own message that is done with stays in the outbox (OUTBOX_KEPT) until the next window with a beacon.
+ * Then it is gone, or an own message without a stamp again: once, and after those that are new. It gives way
+ * where room is short.
+ */
+#ifndef NET_REPAIR_H
+#define NET_REPAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "causeway_layout.h"
+#include "outbox.h"
+
+#ifdef CAUSEWAY_REPAIR_BITS
+#define REPAIR 1
+#else
+#define REPAIR 0
+#endif
+
+/** A gateway has handed a data message up. */
+void repair_on_arrival(const radio_message_t *message);
+
+/** Put the list into a beacon that we send at local time `now`. After the root's in a window it begins anew.
+ */
+void repair_fill(uint8_t *beacon, uint32_t now);
+
+/** We follow a beacon, which came in the root's name: what it tells of ours is missing goes out again. */
+void repair_on_beacon(const uint8_t *beacon, uint32_t now);
+
+/** A data message will not go out any more as it is. Keep a copy of it, if it is ours and may have to go out
+ * again. */
+void repair_keep(const outbox_frame_t *frame);
+
+static inline bool repair_is_kept(const outbox_frame_t *frame)
+{
+    return REPAIR && frame->kind == OUTBOX_KEPT;
+}
+
+/** Whether its place may be taken: it went out once, and is not going to now. */
+static inline bool repair_gives_way(const outbox_frame_t *frame)
+{
+    return repair_is_kept(frame) || (REPAIR && frame->kind == OUTBOX_OWN && (frame->tries & OUTBOX_AGAIN));
+}
+
+#endif
