@@ -556,7 +556,7 @@ def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings, mic: i
     repair = table.settings.get("repair", True)
     if not isinstance(repair, bool):
         raise DeploymentError(table.key("repair"), repair, "must be true or false")
-    radio = RadioSettings(*(table.whole(key, 1, most) for key in keys[:2]), repair)
+    radio = RadioSettings(table.whole("period_ms", 1, most), table.whole("window_ms", 1, most), repair)
     if network.board not in BOARDS:
         raise DeploymentError(table.key("period_ms"), radio.period_ms, UNKNOWN_RADIO)
     board = BOARDS[network.board]
