@@ -22,7 +22,7 @@ os.environ["COLUMNS"] = "110"
 # The first call of a compiled kernel is slow, so no test has a deadline.
 settings.register_profile(
     "ci",
-    max_examples=50,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     database=None,
@@ -38,23 +38,32 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+# What takes longest goes first, so that no worker is busy alone at the end.
+FIRST = ("spark",)
+
+
+def group_of(nodeid: str) -> str:
+    """Tests that share what is slow to make go to one worker: Java starts once, and what a file makes is made once."""
+    return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    turn = {group: number for number, group in enumerate(FIRST)}
+    items.sort(key=lambda item: turn.get(group_of(item.nodeid), len(turn)))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests that share what is slow to make go to one worker: Java starts once, and C is compiled once a file.
-
-    Marks of groups would say the same, but xdist 3.8 does not see them under pytest 9.2.
-    """
+    """Marks of groups would say the same, but xdist 3.8 does not see them under pytest 9.2."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            if nodeid.startswith("tests/spark/"):
-                return "spark"
-            compiled = nodeid.startswith(("tests/firmware/", "tests/testbed/"))
-            return nodeid.partition("::")[0] if compiled else nodeid
+            return group_of(nodeid)
 
+    config.option.loadscopereorder = False  # by the number of tests
     return Groups(config, log)
 
 
