@@ -10,12 +10,17 @@ PATIENCE = 60.0  # seconds; a busy machine may need them, and only a fault costs
 LOOK = 0.005  # seconds between two looks
 
 
-async def until(true: Callable[[], object], what: object = "", seconds: float = PATIENCE) -> None:
-    """Let everybody else run until `true()` holds. `what` says what is missing if it never does."""
+async def until(
+    true: Callable[[], object], what: object = "", seconds: float = PATIENCE, look: float = LOOK
+) -> None:
+    """Let everybody else run until `true()` holds. `what` says what is missing if it never does.
+
+    `look`: seconds between two looks, more where a look is costly.
+    """
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, _missing(what, seconds)
-        await asyncio.sleep(LOOK)
+        await asyncio.sleep(look)
 
 
 def wait_until(true: Callable[[], object], what: object = "", seconds: float = PATIENCE) -> None:

@@ -325,6 +325,9 @@ def text_of(app: TerminalView, name: str) -> str:
     return captured.get()
 
 
+SMALL = (80, 24)  # four times as fast to draw
+
+
 def on_screen(script, size: tuple[int, int] = (150, 48), run=busy, final: bool = False, order=None) -> None:
     """Run a script with the view on a made-up terminal, once its first picture is complete."""
 
@@ -337,7 +340,7 @@ def on_screen(script, size: tuple[int, int] = (150, 48), run=busy, final: bool =
             await shows(app, "too small" if app.screen.has_class("small") else "q Quit")
             await script(app, pilot, stage)
 
-    asyncio.run(asyncio.wait_for(work(), 60))
+    asyncio.run(asyncio.wait_for(work(), 5 * PATIENCE))  # a script waits for several things
 
 
 def picture(app: TerminalView) -> str:
@@ -347,7 +350,11 @@ def picture(app: TerminalView) -> str:
 
 async def shows(app: TerminalView, *texts: str) -> None:
     """Wait until the terminal shows these texts."""
-    await until(lambda: all(text in picture(app) for text in texts), lambda: f"{texts} in\n{picture(app)}")
+    await until(
+        lambda: all(text in picture(app) for text in texts),
+        lambda: f"{texts} in\n{picture(app)}",
+        look=0.05,  # a picture takes some milliseconds to draw
+    )
 
 
 async def redrawn(app: TerminalView) -> None:
@@ -468,7 +475,7 @@ def test_a_stray_key_does_not_change_a_run(keys):
         assert (stage.station.policy, stage.station.phi) == ("cbd", 100)
         assert not stage.station.earlier
 
-    on_screen(script)
+    on_screen(script, SMALL)
 
 
 def test_at_its_limit_a_step_is_not_asked_for():
@@ -713,10 +720,9 @@ def test_pause_holds_the_picture_and_loses_nothing():
 def test_help_and_quit():
     async def script(app, pilot, stage):
         assert {"p", "f", "+ -", "o", "q", "b r R"} <= {key for key, _ in KEYS}
-        for close in ("escape", "question_mark", "q"):
-            await pilot.press("question_mark")
-            assert isinstance(app.screen, Help)
-            await pilot.press("p", "f", "o", "plus", "down", "b")  # behind the help nothing happens
+        behind = ["p", "f", "o", "plus", "down", "b"]  # where nothing happens meanwhile
+        for keys, close in ((behind, "escape"), ([], "question_mark"), ([], "q")):
+            await pilot.press("question_mark", *keys)
             assert isinstance(app.screen, Help)
             await pilot.press(close)
             assert not isinstance(app.screen, Help)
@@ -725,7 +731,7 @@ def test_help_and_quit():
         await pilot.press("q")
         assert not app.is_running or app._exit
 
-    on_screen(script)
+    on_screen(script, SMALL)
 
 
 def test_a_flood_keeps_only_the_newest():
