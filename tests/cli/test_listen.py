@@ -327,7 +327,7 @@ def start(*words: str, encoding: str = "utf-8", blocks: int | None = None) -> su
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_and_a_closed_terminal_end_it_cleanly_with_a_summary(here, number):
-    process = start("listen", "simulate@?messages=5000&rate=0.02&pace=1", "-d", "net.toml", "--log", "logs")
+    process = start("listen", "simulate@?messages=1000&rate=0.02&pace=1", "-d", "net.toml", "--log", "logs")
     first = process.stdout.readline()
     assert "deliver" in first
     process.send_signal(number)
@@ -410,7 +410,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_reader_that_goes_away_ends_it_with_the_codes_of_pipes(here):
-    process = start("listen", "simulate@?messages=5000&rate=0.02&pace=1", "-d", "net.toml", "--json")
+    process = start("listen", "simulate@?messages=1000&rate=0.02&pace=1", "-d", "net.toml", "--json")
     assert process.stdout.readline()
     process.stdout.close()
     _, err = process.stderr.read(), process.wait(timeout=120)
@@ -421,7 +421,7 @@ def test_it_serves_what_it_hears(here):
     raw_line(here)
     server = start(
         "listen",
-        "simulate@?messages=5000&rate=0.02&pace=1",
+        "simulate@?messages=1000&rate=0.02&pace=1",
         "-d",
         "own.toml",
         "--serve",

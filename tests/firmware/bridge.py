@@ -111,7 +111,7 @@ def build(target: Path, command: Sequence[str | Path]) -> Path:
 
 def build_library(gcc: str, deployment: Deployment) -> Path:
     folder, shim = build_folder(deployment), Path(__file__).with_name("bridge.c")
-    flags = [*FLAGS, *SANITIZE, "-O1", "-fPIC", "-shared"]
+    flags = [*FLAGS, *SANITIZE, "-fPIC", "-shared"]  # many layouts, little to run: no optimizer
     target = folder / f"core-{key_of(' '.join(flags), shim, *core_files())}.so"
     return build(target, [gcc, *flags, f"-I{folder}", f"-I{CORE}", *core_sources(), shim])
 

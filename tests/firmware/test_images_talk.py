@@ -195,8 +195,14 @@ class Network:
 
 @pytest.fixture(
     scope="module",
-    params=[("micaz", 1), ("micaz", 2), ("mica2", 1), ("mica2", 2)],
-    ids=["micaz_tinyos1", "micaz_tinyos2", "mica2_tinyos1", "mica2_tinyos2"],
+    params=[
+        pytest.param(("micaz", 1), id="micaz_tinyos1"),
+        pytest.param(("micaz", 2), id="micaz_tinyos2"),
+        pytest.param(("mica2", 1), id="mica2_tinyos1"),
+        pytest.param(
+            ("mica2", 2), id="mica2_tinyos2", marks=pytest.mark.slow
+        ),  # the two before have each half of it
+    ],
 )
 def programs(
     root: Path, platformio: None, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest

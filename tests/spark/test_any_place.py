@@ -33,7 +33,7 @@ def work(at):
 def local(tmp_path_factory):
     """A log, its tables, and what the jobs make of them on this machine."""
     folder = tmp_path_factory.mktemp("local")
-    big_journal.write_big_journal(folder / "logs/run", 9_000, segment_bytes=1 << 18)
+    big_journal.write_big_journal(folder / "logs/run", 3_000, segment_bytes=1 << 16)
     work(folder)
     return folder
 
