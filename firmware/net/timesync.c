@@ -3,23 +3,18 @@
 #include "hal/clock.h"
 #include "hal/radio.h"
 
-#include "causeway/flag.h"
 #include "causeway/records.h"
 #include "count.h"
 #include "identity.h"
-#include "kept.h"
 #include "netclock.h"
 #include "random.h"
 #include "repair.h"
-#include "role.h"
 #include "schedule.h"
 #include "syncline.h"
+#include "timesync_parts.h"
 
 enum {
-    OUTLIERS = 3,      /* so many in a row, and the line is begun anew */
-    QUICK_BEACONS = 8, /* of the root's, at its start */
-    /* an adopting root goes on this far ahead of what it heard: others may have heard more */
-    SEQUENCE_LEAP = 16,
+    OUTLIERS = 3, /* so many in a row, and the line is begun anew */
 };
 
 #define AGE_MOST (UINT32_C(1) << 30) /* an older newest pair (9 hours) is moved up before its age wraps */
@@ -28,18 +23,10 @@ enum {
 #define ASK_MOST (60 * UINT32_C(32768)) /* cycles between questions, at last */
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
-#define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
-#ifdef CAUSEWAY_MIC_BYTES
-#define SEALED 1
-#else
-#define SEALED 0
-#endif
-#define ROUNDS_MOST 16 /* then, after 24 days, a root opens a new epoch */
 #if CAUSEWAY_SCHEDULED
 /* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
 #define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
 #define LISTEN_QUESTIONS 72
-#define LISTEN_MORE 2 /* and so often after an answer */
 #else
 #define LISTEN_PAUSE (2 * ASK_FIRST)
 #define LISTEN_QUESTIONS 4 /* a starting root asks so often before it opens an epoch */
@@ -50,68 +37,20 @@ enum {
 #define SILENCE ((uint32_t)(4 * TIMESYNC_PERIOD))
 #define SUCCESSION_STEP ((uint32_t)(TIMESYNC_PERIOD / 2 / CAUSEWAY_MOTES))
 
-/* Time to pass a beacon on in, so that neighbours do not all send at once. */
-#define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))
-
-typedef enum {
-    LISTENING, /* a starting root */
-    ROOT,
-    LOST, /* no time known */
-    FOLLOWING,
-} state_t;
-
-static state_t state;
-static kept_t epoch;
-static kept_t sequence;  /* who drives: of the last beacon sent; else the last one taken */
-static kept_t two_roots; /* root: whether it has heard of another */
 static uint8_t hops;     /* our own, by the last beacon taken */
 static uint16_t driver;  /* following: whose beacons we take; our own id: we are the successor */
 static uint8_t outliers; /* in a row, off the line */
 
-/* What the next beacon, at beacon_at, will be. An answer is not needed once somebody else has given it. */
-typedef enum { NOTHING, QUESTION, ANSWER, BEACON } intent_t;
 static intent_t intent;
 static uint32_t beacon_at;
 static uint32_t ask_pause;
-static uint8_t burst;        /* quick beacons left, or a listening root's questions */
-static uint32_t last_beacon; /* who drives: when the last one went out */
 static uint32_t tidy_at;
-static cw_beacon_t best;    /* a listening root's best answer, */
-static uint32_t best_heard; /* when it was heard, */
-static cw_flag_t answered;  /* and whether there is one */
 
-static timesync_counters_t counters;
-
-static bool newer8(uint8_t a, uint8_t b)
-{
-    return (int8_t)(uint8_t)(a - b) > 0;
-}
-
-static bool newer16(uint16_t a, uint16_t b)
-{
-    return (int16_t)(uint16_t)(a - b) > 0;
-}
-
-/* A root's states count only in images that may be the root's: of the others the linker leaves out all that a
- * root does, a thousand bytes. */
-static inline __attribute__((always_inline)) bool is_root(void)
-{
-    return role_accepts(CAUSEWAY_ROOT) && identity_id() == CAUSEWAY_ROOT;
-}
-
-static inline __attribute__((always_inline)) bool leads(void)
-{
-    return role_accepts(CAUSEWAY_ROOT) && state == ROOT;
-}
-
-static inline __attribute__((always_inline)) bool listens(void)
-{
-    return role_accepts(CAUSEWAY_ROOT) && state == LISTENING;
-}
+timesync_shared_t timesync;
 
 static bool is_successor(void)
 {
-    return state == FOLLOWING && driver == identity_id();
+    return timesync.state == FOLLOWING && driver == identity_id();
 }
 
 static bool drives(void)
@@ -119,8 +58,7 @@ static bool drives(void)
     return leads() || is_successor();
 }
 
-/* `flags`: of a beacon that says so. */
-static void set_time(uint32_t local, uint32_t network, uint8_t flags)
+void timesync_set_time(uint32_t local, uint32_t network, uint8_t flags)
 {
     netclock_set(local, network);
 #if CAUSEWAY_MIC_BYTES
@@ -131,7 +69,7 @@ static void set_time(uint32_t local, uint32_t network, uint8_t flags)
 }
 
 /* In its 8 places it would take eighty bytes more. */
-static __attribute__((noinline)) void plan(intent_t what, uint32_t when)
+__attribute__((noinline)) void timesync_plan(intent_t what, uint32_t when)
 {
     intent = what;
     beacon_at = when;
@@ -139,26 +77,26 @@ static __attribute__((noinline)) void plan(intent_t what, uint32_t when)
 
 void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
 {
-    kept_set(&epoch, last_epoch);
-    kept_set(&sequence, 0);
-    kept_set(&two_roots, false);
-    state = is_root() ? LISTENING : LOST;
+    kept_set(&timesync.epoch, last_epoch);
+    kept_set(&timesync.sequence, 0);
+    timesync.state = is_root() ? LISTENING : LOST;
     driver = CAUSEWAY_ROOT;
     hops = TIMESYNC_NO_HOPS;
     syncline_clear();
     outliers = 0;
-    answered = false;
-    burst = LISTEN_QUESTIONS;
+    timeroot_start();
+    timesync.burst = LISTEN_QUESTIONS;
     ask_pause = ASK_FIRST;
     tidy_at = now + TIDY;
-    counters = (timesync_counters_t){0};
+    timesync.counters = (timesync_counters_t){0};
 #if CAUSEWAY_MIC_BYTES
-    set_time(now, 0, (uint8_t)(last_round << CW_BEACON_ROUND)); /* a root knows that it is no earlier */
+    timesync_set_time(now, 0,
+                      (uint8_t)(last_round << CW_BEACON_ROUND)); /* a root knows that it is no earlier */
 #else
     (void)last_round;
     netclock_set(now, now);
 #endif
-    plan(QUESTION, now + ASK_FIRST / 4 + random_below((uint16_t)ASK_FIRST));
+    timesync_plan(QUESTION, now + ASK_FIRST / 4 + random_below((uint16_t)ASK_FIRST));
 }
 
 #if CAUSEWAY_MIC_BYTES
@@ -177,15 +115,14 @@ int8_t timesync_later(uint8_t from_epoch, uint8_t flags, uint32_t time)
     return (int8_t)by;
 }
 
-/* Above 0: of a later time than ours, which ours does not just go on to; below 0: of an earlier one. */
-static int8_t later(const cw_beacon_t *beacon)
+int8_t timesync_how_late(const cw_beacon_t *beacon)
 {
     return timesync_later(beacon->epoch, beacon->flags, beacon->time);
 }
 
 #else
 
-static int8_t later(const cw_beacon_t *beacon)
+int8_t timesync_how_late(const cw_beacon_t *beacon)
 {
     return (int8_t)(uint8_t)(beacon->epoch - timesync_epoch());
 }
@@ -210,7 +147,7 @@ uint32_t timesync_stamp(uint32_t local)
 /* Error of the estimate; the shown clock is off by what is left to correct besides. */
 static uint16_t estimate_error(uint32_t now)
 {
-    if (state != FOLLOWING) {
+    if (timesync.state != FOLLOWING) {
         return leads() ? 0 : UINT16_MAX;
     }
     return syncline_error(now);
@@ -225,12 +162,12 @@ uint16_t timesync_error(uint32_t now)
 
 bool timesync_in_sync(uint32_t now)
 {
-    return leads() || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
+    return leads() || (timesync.state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
 }
 
 uint8_t timesync_hops(void)
 {
-    if (state != FOLLOWING) {
+    if (timesync.state != FOLLOWING) {
         return leads() ? 0 : TIMESYNC_NO_HOPS;
     }
     return syncline_hops();
@@ -238,12 +175,12 @@ uint8_t timesync_hops(void)
 
 uint8_t timesync_epoch(void)
 {
-    return (uint8_t)kept_get(&epoch);
+    return (uint8_t)kept_get(&timesync.epoch);
 }
 
 bool timesync_known(void)
 {
-    return leads() || state == FOLLOWING;
+    return leads() || timesync.state == FOLLOWING;
 }
 
 bool timesync_is_root(void)
@@ -270,21 +207,16 @@ bool timesync_speaks(uint32_t by)
 
 void timesync_ask_now(uint32_t now)
 {
-    if (state == LISTENING && !answered && clock_before(now + SPREAD, beacon_at)) {
-        plan(QUESTION, now + random_below(SPREAD));
+    if (timesync.state == LISTENING && !timeroot_answered() && clock_before(now + SPREAD, beacon_at)) {
+        timesync_plan(QUESTION, now + random_below(SPREAD));
     }
 }
 
 #endif
 
-bool timesync_two_roots(void)
-{
-    return kept_get(&two_roots) != 0;
-}
-
 const timesync_counters_t *timesync_counters(void)
 {
-    return &counters;
+    return &timesync.counters;
 }
 
 /* ---- Following ---- */
@@ -303,10 +235,10 @@ static __attribute__((noinline)) void take_pair(const cw_beacon_t *beacon, uint3
 static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
 {
     take_pair(beacon, heard, true);
-    state = FOLLOWING;
-    kept_set(&epoch, beacon->epoch);
+    timesync.state = FOLLOWING;
+    kept_set(&timesync.epoch, beacon->epoch);
     syncline_begin(beacon->error);
-    set_time(heard, beacon->time, beacon->flags);
+    timesync_set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
@@ -322,11 +254,11 @@ static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     bool anew = beacon->root != driver;
     if (!anew && far_off(beacon, heard)) {
-        count(&counters.outliers);
+        count(&timesync.counters.outliers);
         if (++outliers < OUTLIERS) {
             return false;
         }
-        count(&counters.restarts);
+        count(&timesync.counters.restarts);
         anew = true;
         syncline_forget_skew();
     }
@@ -342,7 +274,7 @@ static bool is_question(const cw_beacon_t *beacon)
     return beacon->hops == TIMESYNC_NO_HOPS;
 }
 
-static bool may_follow(const cw_beacon_t *beacon)
+bool timesync_may_follow(const cw_beacon_t *beacon)
 {
     return (beacon->flags & CW_BEACON_IN_SYNC) != 0 && beacon->hops < TIMESYNC_MAX_HOPS;
 }
@@ -352,46 +284,42 @@ static void pass_on(uint32_t now)
 #if CAUSEWAY_SCHEDULED
     uint32_t when;
     if (schedule_passes_on(hops, now, &when)) {
-        plan(BEACON, when);
+        timesync_plan(BEACON, when);
     }
 #else
     if (hops < TIMESYNC_MAX_HOPS) {
-        plan(BEACON, now + random_below(SPREAD));
+        timesync_plan(BEACON, now + random_below(SPREAD));
     }
 #endif
 }
 
 /* ---- Driving: the root, or a successor ---- */
 
-/* Not at once, so that several answers make one. */
-static void beacon_soon(uint32_t now)
+void timesync_beacon_soon(uint32_t now)
 {
     uint32_t when = now + random_below(SPREAD);
-    if (clock_before(when, last_beacon + ANSWER_PAUSE)) {
-        when = last_beacon + ANSWER_PAUSE;
+    if (clock_before(when, timesync.last_beacon + ANSWER_PAUSE)) {
+        when = timesync.last_beacon + ANSWER_PAUSE;
     }
     if (clock_before(when, beacon_at)) {
-        plan(BEACON, when);
+        timesync_plan(BEACON, when);
     }
 }
 
-/* Newer beacons, several in a row, which all follow. */
-static void speak_up(uint32_t now)
+void timesync_speak_up(uint32_t now)
 {
-    kept_set(&sequence, (uint16_t)(kept_get(&sequence) + SEQUENCE_LEAP));
-    burst = QUICK_BEACONS;
-    beacon_soon(now);
+    kept_set(&timesync.sequence, (uint16_t)(kept_get(&timesync.sequence) + SEQUENCE_LEAP));
+    timesync.burst = QUICK_BEACONS;
+    timesync_beacon_soon(now);
 }
 
-/* Another one drives in our epoch, who is to hear that we do. Who drives takes no time from others, so the
- * numbers decide whom motes follow: ours shall be newer. */
-static void outbid(const cw_beacon_t *beacon, uint32_t now)
+void timesync_outbid(const cw_beacon_t *beacon, uint32_t now)
 {
-    if (newer16(kept_get(&sequence), beacon->sequence)) {
-        beacon_soon(now);
+    if (newer16(kept_get(&timesync.sequence), beacon->sequence)) {
+        timesync_beacon_soon(now);
     } else {
-        kept_set(&sequence, beacon->sequence);
-        speak_up(now);
+        kept_set(&timesync.sequence, beacon->sequence);
+        timesync_speak_up(now);
     }
 }
 
@@ -401,9 +329,9 @@ static void succeed(uint32_t now)
     syncline_move_up(estimate_error(now), now);
     driver = identity_id();
     hops = 0;
-    last_beacon = now;
-    speak_up(now);
-    plan(BEACON, now);
+    timesync.last_beacon = now;
+    timesync_speak_up(now);
+    timesync_plan(BEACON, now);
 }
 
 /* A mote whose clock is good has not heard whoever drives for long. */
@@ -435,8 +363,8 @@ static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
         syncline_move_up((uint16_t)(syncline_base_error() - syncline_base_error() / 8), now);
         return false;
     }
-    if (!outranks(beacon->root) || newer16(kept_get(&sequence), beacon->sequence)) {
-        outbid(beacon, now);
+    if (!outranks(beacon->root) || newer16(kept_get(&timesync.sequence), beacon->sequence)) {
+        timesync_outbid(beacon, now);
         return false;
     }
     intent = NOTHING;
@@ -448,33 +376,33 @@ static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 static void answer(const cw_beacon_t *question, uint32_t now)
 {
     if (drives()) {
-        beacon_soon(now);
-    } else if (state == FOLLOWING && intent != BEACON &&
+        timesync_beacon_soon(now);
+    } else if (timesync.state == FOLLOWING && intent != BEACON &&
                (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
-        plan(ANSWER, now + random_below(SPREAD));
+        timesync_plan(ANSWER, now + random_below(SPREAD));
     }
 }
 
 static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     bool in_sync = timesync_in_sync(now);
-    if (!may_follow(beacon)) {
-        count(&counters.foreign);
+    if (!timesync_may_follow(beacon)) {
+        count(&timesync.counters.foreign);
         return;
     }
-    int8_t how_late = later(beacon);
+    int8_t how_late = timesync_how_late(beacon);
     if (in_sync && how_late < 0) {
-        count(&counters.old);
+        count(&timesync.counters.old);
         return;
     }
-    bool afresh = state == LOST || how_late != 0;
+    bool afresh = timesync.state == LOST || how_late != 0;
     if (!afresh && is_successor() && !gives_way(beacon, now)) {
         return;
     }
-    uint16_t last = kept_get(&sequence);
+    uint16_t last = kept_get(&timesync.sequence);
     bool same = beacon->sequence == last;
     if (!afresh && (same ? !outranks(beacon->root) : in_sync && !newer16(beacon->sequence, last))) {
-        count(&counters.repeated);
+        count(&timesync.counters.repeated);
         if (intent == ANSWER) {
             intent = NOTHING;
         }
@@ -489,8 +417,8 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         return;
     }
     outliers = 0;
-    count(&counters.accepted);
-    kept_set(&sequence, beacon->sequence);
+    count(&timesync.counters.accepted);
+    kept_set(&timesync.sequence, beacon->sequence);
     hops = (uint8_t)(beacon->hops + 1);
     driver = beacon->root;
     ask_pause = ASK_FIRST;
@@ -498,165 +426,6 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         succeed(now); /* it has restarted, and others still follow it */
     } else {
         pass_on(now);
-    }
-}
-
-/* ---- The root ---- */
-
-static void adopt(const cw_beacon_t *beacon, uint32_t heard)
-{
-    state = ROOT;
-    kept_set(&epoch, beacon->epoch);
-    kept_set(&sequence, (uint16_t)(beacon->sequence + SEQUENCE_LEAP));
-    set_time(heard, beacon->time, beacon->flags);
-    timesync_on_epoch(beacon->epoch);
-}
-
-static void next_epoch(void)
-{
-    kept_set(&epoch, (uint8_t)(timesync_epoch() + 1));
-#if CAUSEWAY_MIC_BYTES
-    netclock_set_round(0);
-#endif
-    timesync_on_epoch(timesync_epoch());
-}
-
-static void be_root(uint32_t now)
-{
-    if (answered) {
-        adopt(&best, best_heard);
-    } else {
-        state = ROOT;
-        netclock_set(now, now);
-        next_epoch();
-    }
-    burst = QUICK_BEACONS;
-    last_beacon = now;
-    plan(BEACON, now);
-}
-
-static bool better(const cw_beacon_t *beacon)
-{
-    if (!answered || beacon->epoch != best.epoch) {
-        return !answered || newer8(beacon->epoch, best.epoch);
-    }
-    uint8_t change = (uint8_t)((beacon->flags ^ best.flags) & CW_BEACON_IN_SYNC);
-    return change ? (beacon->flags & CW_BEACON_IN_SYNC) != 0 : beacon->error < best.error;
-}
-
-static void listen(const cw_beacon_t *beacon, uint32_t heard)
-{
-#if CAUSEWAY_MIC_BYTES
-    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. An
-     * erased EEPROM says FF. */
-    int32_t ahead = (int32_t)(beacon->time - netclock_estimate(heard));
-    int8_t how_late = later(beacon);
-    bool knew = answered || timesync_epoch() != UINT8_MAX;
-    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART))) {
-        return;
-    }
-    if (how_late > 0 || ahead > APART) {
-        answered = false;
-    }
-#endif
-    if (better(beacon)) {
-#if CAUSEWAY_MIC_BYTES
-        kept_set(&epoch, beacon->epoch);
-        set_time(heard, beacon->time, beacon->flags);
-#endif
-        best = *beacon;
-        best_heard = heard;
-        answered = true;
-#if CAUSEWAY_SCHEDULED
-        burst = burst < LISTEN_MORE ? burst : LISTEN_MORE; /* those who know more are awake now */
-#endif
-    }
-}
-
-static void note_conflict(void)
-{
-    kept_set(&two_roots, true);
-    if (counters.conflicts < UINT16_MAX) {
-        count(&counters.conflicts);
-    }
-}
-
-static void open_epoch(uint32_t now)
-{
-    next_epoch();
-    burst = QUICK_BEACONS;
-    plan(BEACON, now + random_below(SPREAD));
-}
-
-#if CAUSEWAY_MIC_BYTES
-
-/* Rounds are counted in 5 bits. Before one could be taken for another, a new epoch begins. */
-static void mind_round(uint32_t now)
-{
-    if (netclock_round(netclock_estimate(now)) >= ROUNDS_MOST) {
-        open_epoch(now);
-    } else {
-        timesync_on_round(netclock_round(netclock_estimate(now)));
-    }
-}
-
-#endif
-
-/* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
- * wins: who is behind takes it up; who is ahead by more than clocks in sync can be opens a new epoch, which
- * all follow. */
-static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
-{
-    note_conflict();
-    if (newer16(beacon->sequence, kept_get(&sequence))) {
-        kept_set(&sequence, beacon->sequence);
-    }
-    if (ahead > APART) {
-        adopt(beacon, heard);
-    } else if (ahead > 2 * TIMESYNC_NOISE) {
-        netclock_steer(now, beacon->time + (now - heard), 0, 0, (uint16_t)TIMESYNC_LIMIT);
-    } else if (ahead < -APART) {
-        open_epoch(now);
-    }
-}
-
-/* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
-static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
-{
-    int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
-    if (beacon->root != CAUSEWAY_ROOT) {
-        if (SEALED && ahead > APART) { /* we have taken up what somebody played again, they have not */
-            adopt(beacon, heard);
-        } else {
-            outbid(beacon, now);
-        }
-        return;
-    }
-    int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
-    /* with a key, one of ours may be played again; another root hears of us by our newer number */
-    bool anothers = (!SEALED && beacon->sender == identity_id()) ||
-                    newer16(beacon->sequence, kept_get(&sequence));
-    if (anothers || (ahead > allowed && timesync_two_roots())) {
-        meet_root(beacon, ahead, heard, now);
-    } else if (ahead < -allowed) {
-        /* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Newer
-         * beacons bring it to us; the other root, if there is one, will hear of that from it. */
-        speak_up(now);
-    }
-}
-
-static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
-{
-    int8_t how_late = later(beacon);
-    if (how_late == 0) {
-        hear_own_epoch(beacon, heard, now);
-    } else if (how_late > 0 && may_follow(beacon)) {
-        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch()) {
-            note_conflict();
-        }
-        adopt(beacon, heard);
-    } else {
-        beacon_soon(now); /* somebody has not heard of our epoch yet */
     }
 }
 
@@ -670,19 +439,19 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
     cw_beacon_get(payload, CAUSEWAY_BEACON_BYTES, &beacon);
     beacon.error = (uint8_t)(unsure < UINT8_MAX - beacon.error ? beacon.error + unsure : UINT8_MAX);
     if (beacon.root != CAUSEWAY_ROOT && beacon.root >= CAUSEWAY_MOTES) {
-        count(&counters.foreign);
+        count(&timesync.counters.foreign);
     } else if (is_question(&beacon)) {
         answer(&beacon, now);
     } else if (unsure == RADIO_UNTIMED) {
-        count(&counters.foreign);
+        count(&timesync.counters.foreign);
     } else if (listens()) {
-        listen(&beacon, heard);
+        timeroot_on_answer(&beacon, heard);
     } else if (leads()) {
-        hear_as_root(&beacon, heard, now);
+        timeroot_on_beacon(&beacon, heard, now);
     } else {
-        uint16_t accepted = counters.accepted;
+        uint16_t accepted = timesync.counters.accepted;
         follow(&beacon, heard, now);
-        if (REPAIR && counters.accepted != accepted && beacon.root == CAUSEWAY_ROOT) {
+        if (REPAIR && timesync.counters.accepted != accepted && beacon.root == CAUSEWAY_ROOT) {
             repair_on_beacon(payload, now);
         }
     }
@@ -692,7 +461,7 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
 static void ask_again(uint32_t now)
 {
     if (intent == NOTHING && !timesync_in_sync(now)) {
-        plan(QUESTION, now + ask_pause + random_below((uint16_t)ASK_FIRST));
+        timesync_plan(QUESTION, now + ask_pause + random_below((uint16_t)ASK_FIRST));
         ask_pause = ask_pause < ASK_MOST ? ask_pause * 2 + 1 : ASK_MOST;
     }
 }
@@ -701,12 +470,12 @@ bool timesync_due(uint32_t now)
 {
     if (!clock_before(now, tidy_at)) {
         netclock_tidy(now);
-        if (state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)AGE_MOST) {
+        if (timesync.state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)AGE_MOST) {
             syncline_move_up(estimate_error(now), now); /* as good as our clock still is */
         }
 #if CAUSEWAY_MIC_BYTES
         if (leads()) {
-            mind_round(now);
+            timeroot_mind_round(now);
         }
 #endif
         tidy_at = now + TIDY;
@@ -721,8 +490,8 @@ bool timesync_due(uint32_t now)
     if (intent == NOTHING || clock_before(now, beacon_at)) {
         return false;
     }
-    if (listens() && burst == 0) {
-        be_root(now);
+    if (listens() && timesync.burst == 0) {
+        timeroot_begin(now);
     } else if (intent == QUESTION && timesync_in_sync(now)) {
         intent = NOTHING;
     }
@@ -740,14 +509,14 @@ uint32_t timesync_next(void)
 static uint32_t next_beacon(uint32_t now)
 {
     uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
-    return state == ROOT && burst > 0 && clock_before(quick, opening) ? quick : opening;
+    return timesync.state == ROOT && timesync.burst > 0 && clock_before(quick, opening) ? quick : opening;
 }
 
 #else
 
 static uint32_t next_beacon(uint32_t now)
 {
-    return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
+    return now + (timesync.burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
 }
 
 #endif
@@ -756,12 +525,12 @@ static void plan_next(uint32_t now)
 {
     intent = NOTHING;
     if (listens()) {
-        burst--;
-        plan(QUESTION, now + LISTEN_PAUSE);
+        timesync.burst--;
+        timesync_plan(QUESTION, now + LISTEN_PAUSE);
     } else if (drives()) {
-        last_beacon = now;
-        plan(BEACON, next_beacon(now));
-        burst = burst > 0 ? (uint8_t)(burst - 1) : 0;
+        timesync.last_beacon = now;
+        timesync_plan(BEACON, next_beacon(now));
+        timesync.burst = timesync.burst > 0 ? (uint8_t)(timesync.burst - 1) : 0;
     } else {
         ask_again(now);
     }
@@ -770,15 +539,15 @@ static void plan_next(uint32_t now)
 void timesync_fill(uint8_t *payload, uint32_t now)
 {
     if (drives()) {
-        kept_set(&sequence, (uint16_t)(kept_get(&sequence) + 1));
+        kept_set(&timesync.sequence, (uint16_t)(kept_get(&timesync.sequence) + 1));
     }
     uint16_t error = estimate_error(now);
-    bool in_sync = leads() || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
+    bool in_sync = leads() || (timesync.state == FOLLOWING && error <= TIMESYNC_LIMIT);
     cw_beacon_t beacon = {
         .sender = identity_id(),
         .root = timesync_driver(),
         .epoch = timesync_epoch(),
-        .sequence = kept_get(&sequence),
+        .sequence = kept_get(&timesync.sequence),
         .hops = leads() ? 0 : hops,
 #if CAUSEWAY_MIC_BYTES
         /* If the time comes round before it is written, this beacon is a round old, and nobody minds it. */
@@ -815,6 +584,7 @@ static bool plan_is_sound(uint32_t now)
 
 bool timesync_sound(uint32_t now)
 {
-    bool role = is_root() ? leads() || listens() : state == FOLLOWING || state == LOST;
-    return role && plan_is_sound(now) && (state != FOLLOWING || syncline_sound(now)) && netclock_sound(now);
+    bool role = is_root() ? leads() || listens() : timesync.state == FOLLOWING || timesync.state == LOST;
+    return role && plan_is_sound(now) && (timesync.state != FOLLOWING || syncline_sound(now)) &&
+           netclock_sound(now);
 }

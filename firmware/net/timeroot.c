@@ -1,0 +1,199 @@
+#include "causeway/flag.h"
+#include "count.h"
+#include "hal/clock.h"
+#include "netclock.h"
+#include "random.h"
+#include "seal.h"
+#include "timesync_parts.h"
+
+#define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
+#define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
+#define LISTEN_MORE 2 /* with a schedule a starting root asks so often after an answer */
+
+static kept_t two_roots;    /* whether it has heard of another */
+static cw_beacon_t best;    /* a listening root's best answer, */
+static uint32_t best_heard; /* when it was heard, */
+static cw_flag_t answered;  /* and whether there is one */
+
+void timeroot_start(void)
+{
+    kept_set(&two_roots, false);
+    answered = false;
+}
+
+static bool newer8(uint8_t a, uint8_t b)
+{
+    return (int8_t)(uint8_t)(a - b) > 0;
+}
+
+static void adopt(const cw_beacon_t *beacon, uint32_t heard)
+{
+    timesync.state = ROOT;
+    kept_set(&timesync.epoch, beacon->epoch);
+    kept_set(&timesync.sequence, (uint16_t)(beacon->sequence + SEQUENCE_LEAP));
+    timesync_set_time(heard, beacon->time, beacon->flags);
+    timesync_on_epoch(beacon->epoch);
+}
+
+static void next_epoch(void)
+{
+    kept_set(&timesync.epoch, (uint8_t)(timesync_epoch() + 1));
+#if CAUSEWAY_MIC_BYTES
+    netclock_set_round(0);
+#endif
+    timesync_on_epoch(timesync_epoch());
+}
+
+static void open_epoch(uint32_t now)
+{
+    next_epoch();
+    timesync.burst = QUICK_BEACONS;
+    timesync_plan(BEACON, now + random_below(SPREAD));
+}
+
+#if CAUSEWAY_MIC_BYTES
+
+void timeroot_mind_round(uint32_t now)
+{
+    if (netclock_round(netclock_estimate(now)) >= ROUNDS_MOST) {
+        open_epoch(now);
+    } else {
+        timesync_on_round(netclock_round(netclock_estimate(now)));
+    }
+}
+
+#endif
+
+/* ---- Starting ---- */
+
+static bool better(const cw_beacon_t *beacon)
+{
+    if (!answered || beacon->epoch != best.epoch) {
+        return !answered || newer8(beacon->epoch, best.epoch);
+    }
+    uint8_t change = (uint8_t)((beacon->flags ^ best.flags) & CW_BEACON_IN_SYNC);
+    return change ? (beacon->flags & CW_BEACON_IN_SYNC) != 0 : beacon->error < best.error;
+}
+
+void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
+{
+#if CAUSEWAY_MIC_BYTES
+    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. An
+     * erased EEPROM says FF. */
+    int32_t ahead = (int32_t)(beacon->time - netclock_estimate(heard));
+    int8_t how_late = timesync_how_late(beacon);
+    bool knew = answered || timesync_epoch() != UINT8_MAX;
+    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART))) {
+        return;
+    }
+    if (how_late > 0 || ahead > APART) {
+        answered = false;
+    }
+#endif
+    if (better(beacon)) {
+#if CAUSEWAY_MIC_BYTES
+        kept_set(&timesync.epoch, beacon->epoch);
+        timesync_set_time(heard, beacon->time, beacon->flags);
+#endif
+        best = *beacon;
+        best_heard = heard;
+        answered = true;
+#if CAUSEWAY_SCHEDULED
+        timesync.burst = timesync.burst < LISTEN_MORE ? timesync.burst
+                                                      : LISTEN_MORE; /* those who know more are awake now */
+#endif
+    }
+}
+
+bool timeroot_answered(void)
+{
+    return answered;
+}
+
+void timeroot_begin(uint32_t now)
+{
+    if (answered) {
+        adopt(&best, best_heard);
+    } else {
+        timesync.state = ROOT;
+        netclock_set(now, now);
+        next_epoch();
+    }
+    timesync.burst = QUICK_BEACONS;
+    timesync.last_beacon = now;
+    timesync_plan(BEACON, now);
+}
+
+/* ---- Other roots, and successors ---- */
+
+bool timesync_two_roots(void)
+{
+    return kept_get(&two_roots) != 0;
+}
+
+static void note_conflict(void)
+{
+    kept_set(&two_roots, true);
+    if (timesync.counters.conflicts < UINT16_MAX) {
+        count(&timesync.counters.conflicts);
+    }
+}
+
+/* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
+ * wins: who is behind takes it up; who is ahead by more than clocks in sync can be opens a new epoch, which
+ * all follow. */
+static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
+{
+    note_conflict();
+    if (newer16(beacon->sequence, kept_get(&timesync.sequence))) {
+        kept_set(&timesync.sequence, beacon->sequence);
+    }
+    if (ahead > APART) {
+        adopt(beacon, heard);
+    } else if (ahead > 2 * TIMESYNC_NOISE) {
+        netclock_steer(now, beacon->time + (now - heard), 0, 0, (uint16_t)TIMESYNC_LIMIT);
+    } else if (ahead < -APART) {
+        open_epoch(now);
+    }
+}
+
+/* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
+static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
+{
+    int32_t ahead = timesync_may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
+    if (beacon->root != CAUSEWAY_ROOT) {
+        if (SEAL_MIC_BYTES &&
+            ahead > APART) { /* we have taken up what somebody played again, they have not */
+            adopt(beacon, heard);
+        } else {
+            timesync_outbid(beacon, now);
+        }
+        return;
+    }
+    int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
+    /* with a key, one of ours may be played again; another root hears of us by our newer number */
+    bool anothers = (!SEAL_MIC_BYTES && beacon->sender == identity_id()) ||
+                    newer16(beacon->sequence, kept_get(&timesync.sequence));
+    if (anothers || (ahead > allowed && timesync_two_roots())) {
+        meet_root(beacon, ahead, heard, now);
+    } else if (ahead < -allowed) {
+        /* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Newer
+         * beacons bring it to us; the other root, if there is one, will hear of that from it. */
+        timesync_speak_up(now);
+    }
+}
+
+void timeroot_on_beacon(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
+{
+    int8_t how_late = timesync_how_late(beacon);
+    if (how_late == 0) {
+        hear_own_epoch(beacon, heard, now);
+    } else if (how_late > 0 && timesync_may_follow(beacon)) {
+        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch()) {
+            note_conflict();
+        }
+        adopt(beacon, heard);
+    } else {
+        timesync_beacon_soon(now); /* somebody has not heard of our epoch yet */
+    }
+}
