@@ -6,7 +6,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from packet_formats.deployment import Deployment, SecuritySettings, load
@@ -466,6 +466,7 @@ STEERS = st.lists(
 
 
 @given(start=st.integers(0, WRAP - 1), steers=STEERS)
+@example(start=0, steers=[(1, -101, 0, 0), (1, -101, 0, 0)])  # two that are too far ahead together
 def test_shown_clock_never_runs_backwards(
     gcc: str, meadow: Deployment, start: int, steers: list[tuple[int, int, int, int]]
 ) -> None:
@@ -486,11 +487,12 @@ def test_shown_clock_never_runs_backwards(
         shown = c.netclock_shown(local)
         network = (c.netclock_estimate(local) + by) % WRAP
         c.netclock_steer(local, network, part, skew, 192)
+        slow = abs(signed(network - shown)) > 192
         for step in [1] * 600 + [wait // 8] * 8:
             local = (local + step) % WRAP
             following = c.netclock_shown(local)
             assert signed(following - shown) >= 0
-            assert abs(signed(c.netclock_local(following) - local)) <= 2 or abs(by) > 192
+            assert abs(signed(c.netclock_local(following) - local)) <= 2 or slow
             shown = following
             if step > 1:
                 c.netclock_tidy(ctypes.c_uint32(local))
