@@ -28,6 +28,7 @@ CORE = ROOT / "firmware" / "core"
 FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZE = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
 GUARD = b"\xa5" * 16
+PATIENCE = 1800  # seconds for a compiler on a machine that has no time for it
 
 SIZES = (
     "stamp",
@@ -72,7 +73,7 @@ def core_files() -> list[Path]:
 def run(command: Sequence[str | Path]) -> str:
     """What a compiler or a test program says; it must end well."""
     done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, check=False, timeout=200
+        [str(word) for word in command], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

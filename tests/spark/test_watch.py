@@ -113,6 +113,7 @@ def test_batches_in_any_cut_and_done_again_come_to_the_same(tmp_path, logged):
 
 
 MINUTE = 60 * 10**9
+SPARK_SECONDS = 3600  # for Spark to start on a machine that has no time for it
 
 
 def long_log(folder, parts, chance, run="a", late_ns=20 * 10**9, reboots=0.02):
@@ -448,7 +449,7 @@ def killed_and_gone_on(place, folder, root, kills, chance):
                 return seen(begun) != before or job.poll() is not None
 
             try:
-                wait_until(new_batch, "a batch", seconds=900)
+                wait_until(new_batch, "a batch", seconds=SPARK_SECONDS)
                 assert job.poll() is None
                 add(1)
                 time.sleep(chance.uniform(0, 1.5))
@@ -456,7 +457,9 @@ def killed_and_gone_on(place, folder, root, kills, chance):
                 os.killpg(job.pid, signal.SIGKILL)
     assert len(waiting) > 0
     add(len(waiting))
-    subprocess.run([*command, "--once"], cwd=root, check=True, stdout=subprocess.DEVNULL, timeout=900)
+    subprocess.run(
+        [*command, "--once"], cwd=root, check=True, stdout=subprocess.DEVNULL, timeout=SPARK_SECONDS
+    )
     once = new_out(place / "once")
     take_batch(0, parts_of(logs), Book(once), 1, here)
     assert content(out) == content(once)
