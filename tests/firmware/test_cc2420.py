@@ -131,7 +131,8 @@ def build_bench(
         sources += [
             root / "firmware" / name for name in ("chips/cc2420/cc2420.c", "core/air.c", "core/random.c")
         ]
-        sources += [root / "firmware/testbed" / f"{name}.c" for name in ("cc2420", "ether", "ieee802154")]
+        sources += sorted((root / "firmware/testbed").glob("cc2420*.c"))
+        sources += [root / "firmware/testbed" / f"{name}.c" for name in ("ether", "ieee802154")]
         subprocess.run([compiler, *flags, "-o", program, *sources, "-lm"], check=True)
         return Bench(program, tinyos)
 
