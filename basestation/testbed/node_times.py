@@ -117,7 +117,7 @@ def _reading(clock: ClockSample) -> NodeTime | None:
     if local is None or not {"lines", "current"} <= watch.keys():
         return None
     time = shown(watch["lines"], watch["current"][0], local)
-    return NodeTime(clock.t, clock.node, watch.get("epoch", b"\0")[0], time)
+    return NodeTime(clock.t, clock.node, watch.get("timesync", b"\0")[0], time)  # which begins with the epoch
 
 
 def skew_of(all_readings: Sequence[NodeTime], network: ScenarioNetwork) -> Skew:

@@ -16,7 +16,8 @@ from tests.firmware.net_world import HZ, Node, World, library
 HOURS = 5 * 3600 * HZ
 LINE = 24  # bytes of netclock.c's line_t on this machine
 FRAME = 48  # of outbox_frame_t
-LOOKED_AT = {"own_boots": 6, "epoch": 12, "sequence": 12}  # seconds: at the next message, at the next beacon
+TIMESYNC = 36  # of timesync_shared_t: epoch at 0, sequence at 4, state at 8
+LOOKED_AT = {"own_boots": 6, "timesync": 12}  # seconds: at the next message, at the next beacon
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +83,12 @@ def u32(*values: int) -> bytes:
     [
         ("own_id", 4, 0, u16(2)),
         ("own_boots", 4, 0, u16(77)),
-        ("epoch", 4, 0, u16(77)),
-        ("sequence", 4, 0, u16(20000)),
+        ("timesync", TIMESYNC, 0, u16(77)),
+        ("timesync", TIMESYNC, 4, u16(20000)),
         ("period", 8, 0, u32(999)),
         ("running", 1, 0, b"\x00"),
-        ("state", 4, 0, u32(1)),  # the root's
-        ("state", 4, 0, u32(0)),
+        ("timesync", TIMESYNC, 8, u32(1)),  # the root's state
+        ("timesync", TIMESYNC, 8, u32(0)),
         ("pairs", 1, 0, b"\xc8"),
         ("pairs", 1, 0, b"\x00"),
         ("window", 96, 16, u32(1 << 20)),  # an offset
@@ -161,7 +162,7 @@ def test_filters_and_receipts_stay_within_their_memory(gcc: str, meadow: Deploym
         ("until_health", 1, 0, b"\xff"),
         ("intent", 4, 0, u32(0)),
         ("lines", 2 * LINE, 4, u32(99)),
-        ("sequence", 4, 0, u16(20000)),
+        ("timesync", TIMESYNC, 4, u16(20000)),
     ],
 )
 def test_a_gateway_starts_anew(

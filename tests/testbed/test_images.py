@@ -22,10 +22,10 @@ SOURCES = {
 #include <stdint.h>
 __attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = 1;
 volatile uint8_t causeway_recorder[260];
-static volatile uint8_t lines[42], current, epoch, twice;
+static volatile uint8_t lines[42], current, timesync, twice;
 static volatile uint32_t periods;
 void other(void);
-int main(void) { for (;;) { lines[current] = twice; periods++; epoch++; causeway_recorder[0]++; other(); } }
+int main(void) { for (;;) { lines[current] = twice; periods++; timesync++; causeway_recorder[0]++; other(); } }
 """,
     "other.c": "#include <stdint.h>\nstatic volatile uint16_t twice;\nvoid other(void) { twice++; }\n",
 }
@@ -51,7 +51,7 @@ def test_variables_are_found_by_name_also_static_ones(elf, require_tool):
         if len(words) == 4:
             expected[words[3].partition(".lto_priv")[0]] = (int(words[0], 16) & 0xFFFF, int(words[1], 16))
     found = image_tool.load(elf)
-    for name in ("causeway_recorder", "lines", "current", "periods", "epoch", "TOS_NODE_ID"):
+    for name in ("causeway_recorder", "lines", "current", "periods", "timesync", "TOS_NODE_ID"):
         assert found.variable(name) == expected[name]
     assert [found.variable(name)[1] for name in ("lines", "current", "periods")] == [42, 1, 4]
     with pytest.raises(image_tool.ImageError, match="no symbol nothing"):
@@ -65,7 +65,7 @@ def test_variables_are_found_by_name_also_static_ones(elf, require_tool):
 def test_a_program_and_its_copies(elf, tmp_path):
     found = program(elf)
     assert found.recorder == image_tool.load(elf).variable("causeway_recorder")[0]
-    assert [watch.name for watch in found.watches] == ["lines", "current", "periods", "epoch"]
+    assert [watch.name for watch in found.watches] == ["lines", "current", "periods", "timesync"]
     copies = [found.copy(identity, tmp_path) for identity in (0, 9)]
     assert [image_tool.load(path).node_id for path in copies] == [0, 9]
     assert [path.name for path in copies] == ["micaz-0.elf", "micaz-9.elf"]

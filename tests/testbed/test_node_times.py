@@ -79,7 +79,7 @@ def clock(node, t, ahead=0, epoch=1, low=None):
         "lines": LINE.pack(0, ahead % 2**32, 0, 0, 0, 0, 6) + bytes(LINE.size),
         "current": b"\0",
         "periods": struct.pack("<I", local >> 8),
-        "epoch": bytes([epoch]),
+        "timesync": bytes([epoch]),
     }
     return ClockSample(t, node, local << 16, local & 0xFF if low is None else low, watch)
 
