@@ -291,7 +291,6 @@ def storm_of(emulated: Emulated) -> Storm:
 def piece(number: int, climate: Climate = ALWAYS_ON, seconds: float = SECONDS) -> Piece:
     keyed, stranger = number % 2 == 1, number % 4 >= 2
     row = ("with a key" if keyed else "without a key") + (", a stranger" if stranger else "")
-    counts: Counter[str] = Counter(seconds=int(seconds))
     deployment = memory.deployment_of(keyed, climate.example)
     log = memory.log_of(climate.search, number)
     with tempfile.TemporaryDirectory(prefix="causeway-storm-") as place:
@@ -301,11 +300,14 @@ def piece(number: int, climate: Climate = ALWAYS_ON, seconds: float = SECONDS) -
             why, unexplained = explained(found.order, storm_of(emulated))
         except Exception:
             lines = traceback.format_exc().splitlines()
-            return Piece(row, counts, [f"piece {number}: {' '.join(lines[-4:])}"])
-    counts["messages"], counts["delivered"] = found.books.arrived, found.books.delivered
-    counts["violations"] = sum(why.values()) + len(unexplained)
-    for reason in Storm.REASONS:
-        counts[reason] = why[reason]
+            return Piece(row, {}, [f"piece {number}: {' '.join(lines[-4:])}"])
+    counts = {
+        "seconds": int(seconds),
+        "messages": found.books.arrived,
+        "delivered": found.books.delivered,
+        "violations": sum(why.values()) + len(unexplained),
+    }
+    counts |= {reason: why[reason] for reason in Storm.REASONS}
     return Piece(row, counts, [f"piece {number}: {fault}" for fault in found.faults + unexplained])
 
 
