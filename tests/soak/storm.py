@@ -21,7 +21,6 @@ import random
 import sys
 import tempfile
 import traceback
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
