@@ -34,9 +34,9 @@ X, Z = ("r26", "r27"), ("r30", "r31")
 LOADS = 4  # instructions, each of two bytes, just before the jump
 
 # The possible targets of an indirect call, by its context. A function that the image does not have is no target.
-#   loop       messaging.c calls the command handler that mote.c gives it
+#   loop       bundle.c calls what messaging.c or gateway.c does with a message
 #   interrupt  adc.c calls the function that asked for the conversion: the CC1000 driver's
-TARGETS = {"loop": ("obey",), "interrupt": ("cc1000_on_rssi",)}
+TARGETS = {"loop": ("on_data", "hand_up_and_answer"), "interrupt": ("cc1000_on_rssi",)}
 
 _HEAD = re.compile(r"^([0-9a-f]+) <(.+)>:$")
 _LINE = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t?(\S+)?(?:\t([^;]*?))?\s*(?:;\s*(.*))?$")

@@ -157,10 +157,10 @@ def test_handlers_that_nest_are_refused() -> None:
 def test_a_known_indirect_call() -> None:
     code = FRAME.replace("      e4:\t1f 92       \tpush\tr1", "      e4:\t09 95       \ticall")
     code = code.replace("      ea:\t0f 90       \tpop\tr0", "      ea:\t00 00       \tnop")
-    code += "\n00000120 <obey.lto_priv.99>:\n     120:\t1f 92       \tpush\tr1\n"
+    code += "\n00000120 <on_data.lto_priv.99>:\n     120:\t1f 92       \tpush\tr1\n"
     code += "     122:\t0f 90       \tpop\tr0\n     124:\t08 95       \tret\n"
     found = stack.analyse(stack.parse(listing(code)))
-    assert found.loop.path == ("__ctors_end", "main", "leaf", "obey")
+    assert found.loop.path == ("__ctors_end", "main", "leaf", "on_data")
     assert found.loop.most == 2 + 2 + 152 + 2 + 2 + (2 + 1)
 
 
