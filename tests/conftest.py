@@ -1,10 +1,12 @@
 """What all tests share."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,18 +40,55 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-# What takes longest goes first, so that no worker is busy alone at the end.
-FIRST = ("spark",)
+# What takes longest goes first, so that no worker is busy alone at the end. Files that build images stand apart, since
+# they wait for each other.
+FIRST = (
+    "spark",
+    "tests/firmware/test_images_talk.py",
+    "tests/firmware/test_core_wire.py",
+    "tests/firmware/test_core_stamps.py",
+    "tests/firmware/test_platformio.py",
+    "tests/firmware/test_core_avr.py",
+    "tests/testbed/test_schemes.py",
+    "tests/firmware/test_net_timesync.py",
+    "tests/firmware/test_report.py",
+    "tests/views/test_views.py",
+    "tests/testbed/test_run.py",
+    "tests/firmware/test_net_papers.py",
+    "tests/cli/test_listen.py",
+    "tests/firmware/test_core_papers.py",
+    "tests/testbed/test_through_station.py",
+    "tests/firmware/test_net_messaging.py",
+    "tests/soak/test_searches.py",
+    "tests/web/test_page.py",
+    "tests/spark/test_any_place.py",
+    "tests/spark/test_continuum.py",
+    "tests/simulator/test_engines.py",
+    "tests/live/test_schemes.py",
+    "tests/cli/test_demo.py",
+    "tests/cli/test_odd_logs.py",
+    "tests/sources/test_playback.py",
+    "tests/test_observer.py",
+    "tests/cli/test_send.py",
+)
 
 
-def group_of(nodeid: str) -> str:
-    """Tests that share what is slow to make go to one worker: Java starts once, and what a file makes is made once."""
-    return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+@cache
+def group_of(file: str) -> str:
+    """Tests that share what is slow to make go to one worker: what a file makes is made once, and Java starts once."""
+    if not file.startswith("tests/spark/"):
+        return file
+    text = (Path(__file__).resolve().parents[1] / file).read_text()
+    return "spark" if re.search(r"def \w+\(.*\bspark\b", text) else file
+
+
+def file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     turn = {group: number for number, group in enumerate(FIRST)}
-    items.sort(key=lambda item: turn.get(group_of(item.nodeid), len(turn)))
+    items.sort(key=lambda item: turn.get(group_of(file_of(item.nodeid)), len(turn)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -61,7 +100,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
+            return group_of(file_of(nodeid))
 
     config.option.loadscopereorder = False  # by the number of tests
     return Groups(config, log)

@@ -98,7 +98,11 @@ def test_golden_vectors_on_the_emulated_mote(
     judged(emulated(simavr, program([avr_gcc, *AVR], deployment, TEST, ".elf")))
 
 
-@pytest.mark.parametrize("deployment", LAYOUTS, ids=name_of)
+@pytest.mark.parametrize(
+    "deployment",
+    [pytest.param(one, marks=[pytest.mark.slow] if at % 3 else []) for at, one in enumerate(LAYOUTS)],
+    ids=name_of,
+)
 def test_golden_vectors_under_the_sanitizers(
     deployment: Deployment, require_tool: Callable[[str], str]
 ) -> None:

@@ -1,6 +1,6 @@
 """One Spark session for all tests here: starting one takes longer than most of them.
 
-With several pytest workers all of these tests go to one of them (tests/conftest.py), so that only one starts Java.
+With several pytest workers all files that use it go to one of them (tests/conftest.py), so that only one starts Java.
 """
 
 import os
