@@ -196,9 +196,9 @@ class Core:
 
 
 def head_of(layout: DataLayout, source: int, sequence: int) -> bytes:
-    """What stands before the stamp: source, sequence, flags."""
+    """What stands before the stamp: source, sequence, flags, and under a schedule an age."""
     order: Literal["little", "big"] = "little" if layout.byteorder == "little" else "big"
-    return source.to_bytes(layout.source_bytes, order) + bytes([sequence, 0])
+    return (source.to_bytes(layout.source_bytes, order) + bytes([sequence, 0])).ljust(layout.stamp_at, b"\0")
 
 
 def shorts(values: Sequence[int]) -> bytes:
