@@ -30,7 +30,6 @@ class Slots:
     mini_slot: int  # more than turn + detect + clocks, or two senders collide
     beacon_slot: int  # for the beacons of one hop, at least
     beacon_every: int  # windows
-    ack_idle: int  # of free channel before the gateway acknowledges
     burst_gap: int  # between two frames of one sender
     guard: int
     guard_margin: int
@@ -99,7 +98,6 @@ CC2420 = Radio(
         mini_slot=24,
         beacon_slot=524,  # 16 ms
         beacon_every=1,
-        ack_idle=7 + 4 + 13,
         burst_gap=19,
         guard=16,
         guard_margin=8,
@@ -132,7 +130,6 @@ CC1000 = Radio(
         mini_slot=64,
         beacon_slot=2097,  # 64 ms
         beacon_every=2,
-        ack_idle=16 + 16 + 5,
         burst_gap=20,
         guard=64,
         guard_margin=32,

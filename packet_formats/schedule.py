@@ -16,9 +16,7 @@ from packet_formats.layout import PAYLOAD_LIMIT
 
 ROUNDS = 4  # the first for data, the others for what was not acknowledged
 MOST_LEVELS = 3  # the last stands for "this far and farther"
-RETRY_RANKS = 4
 LEAST_IDS = 8
-ACK_BYTES = 10  # of a gateway's usual acknowledgement: the window, and four messages
 HANDLING = CRYSTAL_HZ * 2 // 1000  # what a mote may take to look at a frame
 PHASE_MOST = 0xC000 - 1  # motes count a phase's cycles in 16 bits, and a round of turns beyond it
 # A period is a power of two of cycles, so that the clock's wrap is no step: 2 to 64 seconds.
@@ -46,11 +44,7 @@ class Schedule:
     beacon_every: int  # windows
     mini_slot: int
     slot_ids: int  # G: a mote's turn comes every so many mini-slots
-    retry_ranks: int  # G2: the same in a retry, where ranks are drawn
-    quiet: int  # a phase of round 0 is over when nothing was heard for this long
-    quiet_retry: int  # the same in a later round
-    ack_room: int  # level 2 waits this much longer in level 1's phase: it cannot hear the gateway
-    ack_idle: int  # how long the gateway finds the channel free before it acknowledges
+    quiet: int  # a phase is over when nothing was heard for this long
     burst_gap: int  # from a frame's end to the next carrier of the same sender
     guard: int  # the receiver is on this long before a phase, at least
     guard_margin: int  # to add to the clock's own error, where that is more
@@ -176,11 +170,7 @@ def _schedule(
         beacon_every=slots.beacon_every,
         mini_slot=slots.mini_slot,
         slot_ids=ids,
-        retry_ranks=RETRY_RANKS,
         quiet=_quiet(board, ids),
-        quiet_retry=_quiet(board, RETRY_RANKS),
-        ack_room=_airtime(board, tinyos, ACK_BYTES) + slots.mini_slot,
-        ack_idle=slots.ack_idle,
         burst_gap=slots.burst_gap,
         guard=slots.guard,
         guard_margin=slots.guard_margin,

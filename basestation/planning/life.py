@@ -1,8 +1,7 @@
 """A model of how long cells last: what a mote of each level does in a period, times the currents of its parts.
 
-It is arithmetic: mean numbers of messages, senders that take turns, phases that close as soon as they are quiet; times
-a factor from the testbed. It knows nothing of interference, joining or temperature. docs/power.md sets it beside the
-testbed.
+It is arithmetic: mean numbers of messages, senders that take turns, phases that close as soon as they are quiet. It
+knows nothing of interference, joining or temperature. docs/power.md sets it beside the testbed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from packet_formats import power
 from packet_formats.boards import BOARDS
 from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.schedule import (
-    ACK_BYTES,
     PERIODS_LOG2,
     Schedule,
     ScheduleError,
@@ -28,7 +26,9 @@ from .budget import RARE, PlannedNetwork
 
 BURST = 4  # frames that a mote sends in one turn, at most
 LEARNED = 0.6  # standard deviations: the mean of a window's end and the second latest of four
-ACK_EVERY = 4  # messages that the gateway acknowledges together
+ROOM = 1.05  # of a window, to what its phases need: senders that do not hear one another
+TAKEN = 8  # messages that the gateway acknowledges together,
+TAKEN_BYTES = 16  # in a frame of so many
 BEACON_BYTES = 24
 # Charge of one start of the radio, processor included, in uAs: regulator, crystal and registers of a CC2420; crystal,
 # bias and PLL of a CC1000 that keeps its calibration.
@@ -36,9 +36,6 @@ START_UAS = {"CC2420": 25.0, "CC1000": 39.0}
 # The processor while the receiver is on and nothing comes: the CC1000 hands over byte by byte, noise too.
 AWAKE_MA = {"CC2420": 3.2, "CC1000": 3.7}
 MESSAGES_IN_FRAME = {"CC2420": 1, "CC1000": 2}
-# How much longer emulated motes listened than this arithmetic says, on a grid (`make power-runs`, docs/power.md):
-# relays that do not hear one another, messages that miss round 0.
-OBSERVED = {"CC2420": 1.3, "CC1000": 1.0}
 WATCHDOG_WAKES = 1.0  # a second
 WATCHDOG_STARTING_MS, WATCHDOG_MS = 2.2, 0.35
 
@@ -106,7 +103,7 @@ def schedule_for(network: PlannedNetwork, period_ms: int) -> Schedule:
     made = schedule_of(board, *shape, max(PERIODS_LOG2), least)
     traffic = _Traffic(network, made, period_ms, often=RARE)
     longest = max(traffic.phase_ms(level) for level in range(1, made.levels + 1))
-    window = max(least, math.ceil(longest * made.rounds * made.levels))
+    window = max(least, math.ceil(ROOM * longest * made.rounds * made.levels))
     return schedule_of(board, *shape, period_ms, window, network.mic)
 
 
@@ -181,14 +178,14 @@ class _Traffic:
 
     @property
     def retry_ms(self) -> float:
-        """A frame in a retry, with the wait for its sender's rank."""
+        """A frame in a retry, with the wait for its sender's turn."""
         schedule = self.schedule
-        return self.frame_ms + ms((2 + schedule.retry_ranks / 2) * schedule.mini_slot)
+        return self.frame_ms + ms((2 + schedule.slot_ids / 2) * schedule.mini_slot)
 
     @property
     def poll_ms(self) -> float:
         """A phase of a later round in which nobody sends."""
-        return ms(self.schedule.guard + self.schedule.quiet_retry)
+        return ms(self.schedule.guard + self.schedule.quiet)
 
     def phase_ms(self, level: int) -> float:
         """How long a listener is on in a phase of round 0: guard, turns of senders, frames, acknowledgements, quiet.
@@ -200,16 +197,17 @@ class _Traffic:
         turns = senders * max(1.0, self.frames(level) / self.motes[level] / BURST)
         slots = 2 * turns + schedule.slot_ids * _waits(turns)
         learned = 0.0 if self.often else LEARNED * self.frames(level) / math.sqrt(messages) * self.frame_ms
-        acks = self.messages(level) / ACK_EVERY if level == 1 else 0.0
-        ack = self.airtime_ms(ACK_BYTES) + ms(schedule.ack_idle)
+        answers = self.answers_ms if level == 1 else 0.0
         silence = ms(schedule.guard + schedule.quiet)
         return (
-            self.frames(level) * self.frame_ms
-            + learned
-            + ms(slots * schedule.mini_slot)
-            + acks * ack
-            + silence
+            self.frames(level) * self.frame_ms + learned + ms(slots * schedule.mini_slot) + answers + silence
         )
+
+    @property
+    def answers_ms(self) -> float:
+        """The gateway's acknowledgements; the last is half full."""
+        frame = self.airtime_ms(TAKEN_BYTES) + ms(self.schedule.burst_gap)
+        return (self.messages(1) / TAKEN + 0.5) * frame
 
     def beacon_ms(self, level: int) -> float:
         """The wait for a beacon of the level before, and for the own turn to pass it on."""
@@ -230,10 +228,9 @@ def _level_life(traffic: _Traffic, level: int, loss: float) -> LevelLife:
     schedule, radio = traffic.schedule, traffic.radio
     currents = power.currents(traffic.network.board)
     heard = [near for near in (level - 1, level, level + 1) if near in traffic.levels]
-    first = sum(traffic.phase_ms(near) for near in heard) + (ms(schedule.ack_room) if level == 2 else 0.0)
+    first = sum(traffic.phase_ms(near) for near in heard)
     retries, polls = _retries(traffic, level, loss)
-    observed = OBSERVED[radio.chip]
-    first, retries, beacons = (each * observed for each in (first, retries, traffic.beacon_ms(level)))
+    beacons = traffic.beacon_ms(level)
     again = sum(traffic.missed(level, loss, round_) for round_ in range(1, schedule.rounds))
     sent = (traffic.frames(level) + again) / traffic.motes[level]
     sending = sent * traffic.data_ms

@@ -30,10 +30,10 @@ def refused(**radio: Any) -> str:
 def test_the_times_are_those_of_the_design() -> None:
     micaz = schedule_of(MICAZ, 10, 3, 1, 16000, 1152)
     assert (micaz.period, micaz.delta_ticks(8), round(ms(micaz.phase))) == (1 << 19, 148, 96)
-    assert [round(ms(each)) for each in (micaz.quiet, micaz.quiet_retry, micaz.beacon_slot)] == [11, 7, 16]
+    assert [round(ms(each)) for each in (micaz.quiet, micaz.beacon_slot)] == [11, 16]
     mica2 = schedule_of(MICA2, 10, 3, 1, 16000, 6144)
     assert (mica2.delta_ticks(10), mica2.beacon_every) == (197, 2)
-    assert [round(ms(each)) for each in (mica2.quiet, mica2.quiet_retry, mica2.ack_room)] == [26, 15, 14]
+    assert [round(ms(each)) for each in (mica2.quiet, mica2.beacon_slot)] == [26, 64]
 
 
 @pytest.mark.parametrize("board", BOARDS.values(), ids=lambda board: str(board.name))

@@ -20,7 +20,6 @@ def as_designed(monkeypatch: pytest.MonkeyPatch) -> None:
     for board in BOARDS.values():
         quick = replace(board, radio=replace(board.radio, processing_ms=0.0))
         monkeypatch.setitem(BOARDS, board.name, quick)
-    monkeypatch.setattr(life, "OBSERVED", dict.fromkeys(life.OBSERVED, 1.0))
     monkeypatch.setattr(life, "MESSAGES_IN_FRAME", {"CC2420": 1, "CC1000": 2})
 
 
