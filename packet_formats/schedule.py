@@ -132,6 +132,9 @@ def schedule_of(
             "their turn and one sends its longest message"
         )
         raise ScheduleError("window_ms", reason)
+    if phase > PHASE_MOST:
+        most = PHASE_MOST * ROUNDS * levels * 1000 // CRYSTAL_HZ
+        raise ScheduleError("window_ms", f"must be at most {most}, since motes count a phase in 16 bits")
     schedule = _schedule(board, motes, hops, tinyos, PERIODS_LOG2[period_ms], phase, mic)
     if schedule.end + schedule.guard > schedule.period:
         longer = [each for each, log2 in PERIODS_LOG2.items() if schedule.end + schedule.guard <= 1 << log2]

@@ -826,6 +826,16 @@ def test_it_looks_at_the_channel_once(sleeper: Bench) -> None:
     assert only(sleeper.run("busy 3000 4000", at_its_time(sleeper, 160), "run 100000"), "air")
 
 
+def test_a_frame_heard_since_the_hand_over_puts_it_off(sleeper: Bench) -> None:
+    """Its sender may be about to go on, even if the channel is clear at the time."""
+    frame = f"frame 3000 {sleeper.frame('01')}"
+    happened = sleeper.run(frame, at_its_time(sleeper, 160), "run 100000")
+    assert only(happened, "heard")[0].time < only(happened, "sent")[0].time
+    assert only(happened, "sent")[0].words[0] == "BUSY"
+    assert not only(happened, "air")
+    assert only(sleeper.run(frame, "run 5000", at_its_time(sleeper, 160), "run 100000"), "air")
+
+
 def test_a_loop_that_comes_too_late_sends_nothing(sleeper: Bench) -> None:
     happened = sleeper.run(at_its_time(sleeper, 100), "pass 10000", "run 10000")
     assert only(happened, "sent")[0].words[0] == "BUSY"

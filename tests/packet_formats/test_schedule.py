@@ -58,6 +58,7 @@ def test_a_wrong_schedule_is_refused_with_what_to_write() -> None:
     most = int(re.findall(r"period_ms = 4000, or window_ms = (\d+) at most", too_long)[0])
     assert scheduled(period_ms=2000, window_ms=most).schedule
     assert "at most" in refused(period_ms=2000, window_ms=most + 1)
+    assert "at most 17999, since" in refused(period_ms=64000, window_ms=18001)
     assert "generic board" in refused(board="generic", period_ms=8000, window_ms=1152)
     assert "known: period_ms, window_ms" in refused(power_dbm=0)
 
