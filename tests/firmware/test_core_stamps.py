@@ -16,7 +16,7 @@ from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout
 from tests.firmware.bridge import Buffer, Core, shorts
-from tests.firmware.cores import core_of, name_of, stamp_deployments
+from tests.firmware.cores import core_of, name_of, stamp_cases, stamp_deployments
 
 OK, BOUNDED, REFUSED = range(3)
 FEW = settings(max_examples=settings().max_examples // 5)  # of each of many layouts
@@ -117,7 +117,7 @@ class World:
         )
 
 
-@pytest.mark.parametrize("deployment", stamp_deployments(), ids=name_of)
+@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
 @FEW
 @given(seed=st.integers(0, 2**32), before_wrap=st.integers(0, 60), rough=st.booleans())
 @example(seed=1, before_wrap=0, rough=False)
@@ -132,7 +132,7 @@ def test_identical_stamps_over_long_streams_across_the_wrap(
         world.step()
 
 
-@pytest.mark.parametrize("deployment", stamp_deployments()[::7], ids=name_of)
+@pytest.mark.parametrize("deployment", stamp_cases()[::7], ids=name_of)
 def test_very_long_streams(deployment: Deployment, require_tool: Callable[[str], str]) -> None:
     core = core_of(require_tool("gcc"), deployment)
     world = World(core, random.Random(7), (1 << 32 - core.layout.tick_log2) - 500, False)
@@ -140,7 +140,7 @@ def test_very_long_streams(deployment: Deployment, require_tool: Callable[[str],
         world.step()
 
 
-@pytest.mark.parametrize("deployment", stamp_deployments(), ids=name_of)
+@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
 @FEW
 @given(data=st.data())
 def test_stamps_are_judged_as_the_reference_judges_them(
@@ -160,7 +160,7 @@ def fault(layout: StampLayout, raw: bytes) -> int:
     return 0
 
 
-@pytest.mark.parametrize("deployment", stamp_deployments()[::5], ids=name_of)
+@pytest.mark.parametrize("deployment", stamp_cases()[::5], ids=name_of)
 @given(now=st.integers(0, 2**40), apart=st.integers(-(2**31), 2**31), value=st.integers(0, 0xFFFF))
 def test_ticks_and_the_clock_field(
     deployment: Deployment, now: int, apart: int, value: int, require_tool: Callable[[str], str]
@@ -177,7 +177,7 @@ def test_ticks_and_the_clock_field(
     assert core.call("bridge_tick", now & 0xFFFFFFFF) == (now & 0xFFFFFFFF) >> core.layout.tick_log2
 
 
-@pytest.mark.parametrize("deployment", stamp_deployments(), ids=name_of)
+@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
 def test_a_fault_leaves_stamps_that_others_can_read(
     deployment: Deployment, require_tool: Callable[[str], str]
 ) -> None:
