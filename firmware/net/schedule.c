@@ -540,7 +540,12 @@ uint32_t schedule_behind_beacon(void)
 
 bool schedule_may_succeed(uint32_t now)
 {
-    return phase == 0 && has_beacon() && !clock_before(now, opened + turn_of(0));
+    return phase == 0 && has_beacon() && !clock_before(now, opened);
+}
+
+uint16_t schedule_successor_turn(void)
+{
+    return CAUSEWAY_MINI_SLOT + turn_of(0);
 }
 
 bool schedule_for_commands(uint32_t now)

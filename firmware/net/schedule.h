@@ -85,8 +85,12 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when);
 /** The local time of our turn behind a beacon that has just begun. */
 uint32_t schedule_behind_beacon(void);
 
-/** Whether it is our turn, by our id, to go on as the root's successor. */
+/** Whether a window with a beacon has just opened, in which we may go on as the root's successor. */
 bool schedule_may_succeed(uint32_t now);
+
+/** Cycles by which a successor's beacons come later than the root's would: if there are several, the lowest
+ * id speaks first, and the others hear it. */
+uint16_t schedule_successor_turn(void);
 
 /** Whether memory has kept a possible state. */
 bool schedule_sound(uint32_t now);

@@ -323,6 +323,12 @@ void timesync_outbid(const cw_beacon_t *beacon, uint32_t now)
     }
 }
 
+#if CAUSEWAY_SCHEDULED
+#define SUCCESSOR_TURN schedule_successor_turn()
+#else
+#define SUCCESSOR_TURN 0
+#endif
+
 /* Our time goes on as the network's. */
 static void succeed(uint32_t now)
 {
@@ -331,7 +337,7 @@ static void succeed(uint32_t now)
     hops = 0;
     timesync.last_beacon = now;
     timesync_speak_up(now);
-    timesync_plan(BEACON, now);
+    timesync_plan(BEACON, now + SUCCESSOR_TURN);
 }
 
 /* A mote whose clock is good has not heard whoever drives for long. */
@@ -509,7 +515,10 @@ uint32_t timesync_next(void)
 static uint32_t next_beacon(uint32_t now)
 {
     uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
-    return timesync.state == ROOT && timesync.burst > 0 && clock_before(quick, opening) ? quick : opening;
+    if (is_successor()) {
+        return opening + SUCCESSOR_TURN;
+    }
+    return timesync.burst > 0 && clock_before(quick, opening) ? quick : opening;
 }
 
 #else

@@ -26,6 +26,7 @@ from tests.firmware.bridge import FLAGS, ROOT, SANITIZE, build, build_folder, ke
 
 HZ = 32768
 SENT, BUSY = 0, 1
+TURN_ROUND = 0.0002  # seconds in which a radio that begins to send is not heard yet
 
 KINDS = {1: "boot", 2: "send", 3: "receive", 4: "unmerged", 5: "relay", 6: "late", 7: "epoch"}
 MESSAGES = [
@@ -348,10 +349,10 @@ class World:
         self.transmit(node)
 
     def attempt_once(self, node: Node, generation: int) -> None:
-        """At its time, or not at all."""
+        """At its time, or not at all. A carrier that has just begun is not seen: radios turn round."""
         if not node.up or generation != node.generation:
             return
-        if any(start <= self.now < end and self.linked(by, node) for start, end, by in self.air):
+        if any(start + TURN_ROUND <= self.now < end and self.linked(by, node) for start, end, by in self.air):
             node.c.host_sent(BUSY, 0)
             node.step()
         else:

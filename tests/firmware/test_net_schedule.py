@@ -395,3 +395,22 @@ def test_two_halves_that_meet_are_one_within_two_periods(network: Watched) -> No
     off = (network.motes[2].network() - network.gateway.network() + WRAP // 2) % WRAP - WRAP // 2
     clock = network.world.deployment.clock
     assert abs(off) < clock.epsilon << clock.tick_log2
+
+
+def test_of_several_who_succeed_at_once_one_drives(deployment: Deployment, require_tool) -> None:
+    """All hear one another, and have missed the root for as long."""
+    watched = Watched(require_tool("gcc"), deployment)
+    watched.world.links = None
+    found_itself(watched)
+    watched.world.run(watched.times.period / HZ / 2)  # between windows
+    watched.gateway.die()
+    root, drivers = watched.gateway.id, {watched.gateway.id}
+    while root in drivers:
+        watched.world.run(watched.times.period / HZ)
+        drivers = {mote.c.timesync_driver() for mote in watched.motes}
+    assert len(drivers) == 1, "they have heard one another in the first window"
+    epoch = watched.motes[0].c.timesync_epoch()
+    watched.gateway.boot()
+    heard_in(watched, 2)
+    assert watched.gateway.c.timesync_epoch() == epoch
+    assert heard_in(watched, 1) == all_ids(watched)
