@@ -143,7 +143,8 @@ def build(root: Path, compiler: str, folder: Path) -> CDLL:
     library = folder / "chips.so"
     flags = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-shared", "-fPIC"]
     flags += ["-fsanitize=undefined", "-fno-sanitize-recover=all", f"-I{root / 'firmware/testbed'}"]
-    sources = [root / "firmware/testbed" / f"{name}.c" for name in ("ether", "cc2420", "ieee802154")]
+    testbed = root / "firmware/testbed"
+    sources = [testbed / "ether.c", testbed / "ieee802154.c", *sorted(testbed.glob("cc2420*.c"))]
     sources.append(root / "tests/testbed/c/chips.c")
     subprocess.run([compiler, *flags, "-o", library, *sources, "-lm"], check=True)
     loaded = CDLL(str(library))
