@@ -104,7 +104,7 @@ def _any(record: type[Record], chance: random.Random) -> Record:
 
 
 def _record(record: Record, layout: DataLayout) -> str:
-    raw = encode_record(record, layout.byteorder)
+    raw = encode_record(record, layout.byteorder) + bytes(layout.tail(type(record)))
     return f"0x{record.AM_TYPE:02X}, {len(raw)}, {_bytes(raw)}"
 
 

@@ -49,7 +49,7 @@ typedef struct {
 typedef struct {
     uint8_t type;
     uint8_t length;
-    uint8_t payload[28];
+    uint8_t payload[29];
 } record_t;
 
 #include "core_vectors.h"
@@ -174,7 +174,7 @@ static void stamps_are_the_base_stations(void)
 static void records_are_read_and_written(void)
 {
     static record_t record;
-    static uint8_t again[28];
+    static uint8_t again[sizeof(record.payload)];
 
     for (uint8_t i = 0; i < COUNT(RECORDS); i++) {
         memcpy_P(&record, &RECORDS[i], sizeof(record));
