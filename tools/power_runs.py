@@ -1,11 +1,12 @@
 """Runs networks that `plan` would build on emulated motes, and sets what they drew beside what the model said.
 
-    python -m tools.power_runs [--write] [--only "10 MICAz, 16 s"] [--seeds 5] [--seconds 3600] [--processes 2]
+    python -m tools.power_runs [--write] [--only "10 MICAz, 16 s"] [--seeds 2] [--seconds 600] [--processes 2]
     python -m tools.power_runs --night [--write]
 
 `make power-runs` runs it. Each mote sends a message in ten seconds, over three hops, by a schedule whose window `plan`
 chose, on the testbed's grid (docs/testbed.md). Every message is judged by the true happened-before. Prints a table in
-Markdown; with --write it also goes into docs/power.md. --night is one run of ten hours.
+Markdown; with --write it also goes into docs/power.md. The networks that the aims are about run for five hours each,
+those with loss or a key for twenty minutes. --night is one run of ten hours.
 
 Runs that are over are kept in .pio/power_runs.jsonl, so that a command that was stopped goes on where it was. They
 count as long as the images are the same.
@@ -36,7 +37,6 @@ from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.keys import Key
 from packet_formats.layout import layout_of
-from packet_formats.phrases import many
 from packet_formats.records import MIC_BYTES
 from tools.pages import MarkedPlace, table
 
@@ -62,6 +62,8 @@ class Field(NamedTuple):
     period_ms: int
     loss: float = 0.0  # of frames, on each link
     mic: int = 0
+    seeds: int = 1
+    seconds: float = 1200.0
 
     @property
     def name(self) -> str:
@@ -73,10 +75,15 @@ class Field(NamedTuple):
 FIELDS = {
     field.name: field
     for field in (
-        Field("micaz", 10, 16000),
-        Field("micaz", 10, 8000),
-        Field("mica2", 10, 16000),
-        Field("micaz", 20, 16000),
+        *(
+            Field(board, motes, period_ms, seeds=5, seconds=3600.0)
+            for board, motes, period_ms in (
+                ("micaz", 10, 16000),
+                ("micaz", 10, 8000),
+                ("mica2", 10, 16000),
+                ("micaz", 20, 16000),
+            )
+        ),
         *(Field(board, 10, 16000, loss=loss) for board in ("micaz", "mica2") for loss in (0.05, 0.1)),
         *(Field(board, 10, 16000, mic=MIC_BYTES) for board in ("micaz", "mica2")),
     )
@@ -174,32 +181,36 @@ def images_of(field: Field) -> str:
     return sha256(both).hexdigest()[:16]
 
 
-def collect(names: Sequence[str], seeds: int, seconds: float, processes: int) -> dict[str, list[PowerPoint]]:
-    built = {name: images_of(FIELDS[name]) for name in names}  # before the processes do it side by side
+def wanted_of(field: Field) -> list[RunName]:
+    """Builds its images, and names its runs."""
+    built = images_of(field)
+    return [RunName(field.name, seed, field.seconds, built) for seed in range(1, field.seeds + 1)]
+
+
+def collect(fields: Sequence[Field], processes: int) -> dict[Field, list[PowerPoint]]:
+    wanted = {field: wanted_of(field) for field in fields}  # before the processes do it side by side
     runs = Runs(KEPT)
-    wanted = [RunName(name, seed, seconds, built[name]) for name in names for seed in range(1, seeds + 1)]
     with ProcessPoolExecutor(processes) as pool:
-        running = {pool.submit(run, *which[:3]): which for which in wanted if which not in runs.found}
+        missing = [which for names in wanted.values() for which in names if which not in runs.found]
+        running = {pool.submit(run, *which[:3]): which for which in missing}
         for done, future in enumerate(as_completed(running), start=1):
             which, point = running[future], future.result()
             runs.keep(which, point)
             told = f"{done} of {len(running)}: {which.name}, seed {which.seed}: {point}"
             print(told, file=sys.stderr, flush=True)
-    return {name: [runs.found[which] for which in wanted if which.name == name] for name in names}
+    return {field: [runs.found[which] for which in names] for field, names in wanted.items()}
 
 
-def table_of(found: Mapping[str, Sequence[PowerPoint]], seconds: float) -> Iterator[str]:
-    seeds = max(map(len, found.values()))
-    runs = f"{many(seeds, 'seed')} of {seconds / 3600:.2g} h each"
-    yield f"{runs}; days of the mean mote and of the worst."
-    yield ""
-    heads = ("motes", "arrived", "violations", "duty", "model", "mA", "model", "days", "model")
-    yield from table(heads, ((name, *_cells(name, points)) for name, points in found.items()))
+def table_of(found: Mapping[Field, Sequence[PowerPoint]]) -> Iterator[str]:
+    """Days are those of the mean mote and of the worst."""
+    heads = ("motes", "runs", "arrived", "violations", "duty", "model", "mA", "model", "days", "model")
+    yield from table(heads, ((field.name, *_cells(field, points)) for field, points in found.items()))
 
 
-def _cells(name: str, points: Sequence[PowerPoint]) -> Iterator[str]:
-    model = modelled(FIELDS[name])
+def _cells(field: Field, points: Sequence[PowerPoint]) -> Iterator[str]:
+    model = modelled(field)
     stamped, arrived = (sum(getattr(point, what) for point in points) for what in ("stamped", "arrived"))
+    yield f"{field.seeds} x {field.seconds / 60:.0f} min"
     yield f"{100 * arrived / stamped:.2f}% of {stamped}"
     yield str(sum(point.violations for point in points))
     yield f"{100 * fmean(point.duty for point in points):.2f}%"
@@ -213,16 +224,20 @@ def _cells(name: str, points: Sequence[PowerPoint]) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="into docs/power.md")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--seeds", type=int, help="of each network")
+    parser.add_argument("--seconds", type=float, help="of each run")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", choices=FIELDS, action="append", help="this network; may be repeated")
     parser.add_argument("--night", action="store_true", help=f"one run of ten hours: {NIGHT_NAME}")
     given = parser.parse_args()
     if given.night:
         given.only, given.seeds, given.seconds = [NIGHT_NAME], 1, NIGHT_SECONDS
-    found = collect(given.only or list(FIELDS), given.seeds, given.seconds, given.processes)
-    content = "\n".join(table_of(found, given.seconds))
+    fields = [FIELDS[name] for name in given.only or FIELDS]
+    asked = [
+        field._replace(seeds=given.seeds or field.seeds, seconds=given.seconds or field.seconds)
+        for field in fields
+    ]
+    content = "\n".join(table_of(collect(asked, given.processes)))
     print(content)
     if given.write:
         (NIGHT if given.night else PLACE).write(content)
