@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.causality.boots import UNTIMED, MoteBoots, Numbers
+from basestation.causality.boots import BOOTS, ROUND, UNTIMED, MoteBoots, Numbers
 
 PATIENCE = 100
 
@@ -138,3 +138,12 @@ def test_an_older_boot_is_a_copy_also_if_the_time_became_known_meanwhile():
     assert numbers.accept(3, 6, 9, UNTIMED) == (9, 10, True, None, False)
     assert numbers.accept(3, 5, 8, 1 << 40).before is None
     assert numbers.accept(3, 5, 7, (1 << 40) + PATIENCE + 1).before == 6  # seven boots later
+
+
+def test_what_is_remembered_of_a_mote_is_bounded():
+    """Eight boots of 256 numbers, however often it boots."""
+    mote = MoteBoots(0, 0)
+    for message in range(40 * 300):
+        mote.accept(message // 300 % BOOTS, message % 300 % ROUND, message, patience=64, digest=message + 1)
+    assert len(mote.sequences) == len(mote.contents) == BOOTS
+    assert {len(told) for told in mote.contents.values()} == {ROUND}
