@@ -193,8 +193,10 @@ class Deployment:
 
     @property
     def answer_seconds(self) -> float:
-        """By how much longer a schedule lets motes take to be heard, and to answer a command: two periods."""
-        return 2 * self.radio.period_ms / 1000
+        """By how much longer a schedule lets motes take to be heard, and to answer a command: it goes out behind the
+        next beacon, and the answer comes in that window or the next."""
+        schedule = self.schedule
+        return (schedule.beacon_every + 1) * schedule.period_ms / 1000 if schedule else 0.0
 
     @property
     def lead(self) -> int:

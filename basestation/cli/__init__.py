@@ -177,15 +177,20 @@ def main(args: Sequence[str] | None = None) -> int:
         return FAULT
     except (click.Abort, KeyboardInterrupt, SystemError) as ended:
         # A compiled kernel that an interrupt lands in ends with a SystemError around it.
-        if isinstance(ended, SystemError) and not isinstance(
-            ended.__cause__ or ended.__context__, KeyboardInterrupt
-        ):
+        if isinstance(ended, SystemError) and not _is_interrupt(ended):
             raise
         with contextlib.suppress(OSError):
             after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
             click.echo(f"{after_echo}Interrupted.", err=True)
         return INTERRUPTED
     return code
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt is behind it, be it through several kernels."""
+    return error is not None and (
+        isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
+    )
 
 
 def _variable(error: click.ClickException) -> str | None:

@@ -302,14 +302,16 @@ class Alarms:
         expected: int = 0,
         called: Callable[[int], str] = "mote {}".format,
         health_ns: int = HEALTH_NS,
+        period_ns: int = 0,
     ) -> None:
         """`motes` and `gateways` are those of the station, which adds to them. It expects so many motes, they are
-        `called` so, and tell of their health so often."""
+        `called` so, and tell of their health so often. With a schedule they send once a period, all that they have."""
         self.next_check: int | None = None
         self._motes: Mapping[int, MoteCounts] = {} if motes is None else motes
         self._gateways: Mapping[int, GatewayCounts] = {} if gateways is None else gateways
         self._network = NetworkFacts(expected, self._motes, health_ns)
         self._called = called
+        self._short_ns = period_ns // 2  # a shorter pause is one between messages of a window
         self._raised: dict[tuple[str, int], str] = {}
         self._deaf = False  # all lines are gone or silent: no mote is to blame
 
@@ -379,8 +381,10 @@ class Alarms:
         if stray and not first:
             counts.expected_ns = mono_ns
             return self._look(OF_MESSAGES, mote, counts, mono_ns, wall_ns)
-        if not first and counts.expected_ns == counts.seen_ns:  # else nobody listened meanwhile
-            counts.pauses.add(mono_ns - counts.seen_ns)
+        pause_ns = mono_ns - counts.seen_ns
+        listened = counts.expected_ns == counts.seen_ns
+        if not first and listened and pause_ns >= self._short_ns:
+            counts.pauses.add(pause_ns)
         counts.seen_ns = counts.expected_ns = mono_ns
         self._expect(_mote_due(counts))
         found = self._look(OF_MESSAGES, mote, counts, mono_ns, wall_ns)

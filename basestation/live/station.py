@@ -109,6 +109,7 @@ class Station:
             deployment.network.motes,
             deployment.mote_name,
             deployment.health_seconds * SECOND,
+            deployment.radio.period_ms * SECOND // 1000,
         )
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()

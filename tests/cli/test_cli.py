@@ -565,3 +565,20 @@ def test_an_interrupt_before_anything_is_loaded_is_no_traceback(
     monkeypatch.setattr(builtins, "__import__", interrupted)
     assert main() == 130
     assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_an_interrupt_in_nested_kernels_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(args: object) -> int:
+        try:
+            try:
+                raise KeyboardInterrupt
+            except KeyboardInterrupt as error:
+                raise SystemError("a kernel") from error
+        except SystemError as error:
+            raise SystemError("the kernel that called it") from error
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    assert cli.main([]) == 130
+    assert capsys.readouterr().err == "Interrupted.\n"

@@ -418,11 +418,13 @@ def test_motes_that_are_missing_unknown_or_of_another_build():
     assert examined([*three, stray])["unknown motes"].text == "9"
 
 
-def test_motes_with_a_schedule_are_given_time():
+def test_motes_with_a_schedule_are_given_time(root):
     setup = replace(SETUP, radio=RadioSettings(16000, 1152))
     cure = examined(talk(setup), setup=setup)["health"].cure
     assert cure == "motes report every 10 minutes: --for 700, or --ask"
     assert (setup.answer_seconds, SETUP.answer_seconds) == (32, 0)
+    months = load(root / "examples" / "mica2_months.toml")
+    assert months.answer_seconds == 3 * 16, "its beacon, and a command behind it, comes every second window"
 
 
 def test_motes_that_are_weak_lost_full_or_out_of_sync():

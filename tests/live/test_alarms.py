@@ -168,6 +168,16 @@ def test_motes_with_a_schedule_have_longer_to_be_heard():
     assert alarm.mono_ns == lines[0].mono_ns + 900 * SECOND
 
 
+def test_motes_with_a_schedule_are_silent_between_windows():
+    """The few milliseconds between messages of a window are not how often a mote sends."""
+    scheduled = replace(SETUP, radio=RadioSettings(64000, 1152))
+    times = [64 * window + 0.012 * message for window in range(20) for message in range(4)]
+    lines = messages((0, 1, 2, 3), times, setup=scheduled)
+    station = Station(scheduled)
+    assert [alarm for alarm in alarms_in(play(station, lines)) if alarm.what == "mote"] == []
+    assert station.motes[0].pauses.mean_ns == pytest.approx(64 * SECOND, rel=0.01)
+
+
 def test_a_mote_that_was_heard_once_is_missed_in_the_end():
     station = Station(SETUP)
     lines = messages((0, 1, 2, 3), range(1))
