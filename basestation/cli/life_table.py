@@ -14,7 +14,10 @@ from basestation.planning.life import LifePlan
 from basestation.planning.trade import CLOCKED, NAMED, Trade, TradeRow
 from packet_formats.power import shown_days
 
-MODEL = "Days are a model's, not measured: emulated motes came to within a fifth of it (docs/power.md)."
+MODEL = (
+    "Days are a model's, not measured: emulated motes lasted longer, the worst of some networks up to an eighth less "
+    "(docs/power.md)."
+)
 
 
 def show(trade: Trade, chosen: TradeRow | None, network: PlannedNetwork, days: float, as_json: bool) -> None:
