@@ -157,7 +157,7 @@ class CausalGraph:
         """
         source, number = message.source, message.number
         self._left = HANDED
-        while self._unsettled and self._is_old(heard):
+        while self._unsettled and heard - self._unsettled[0].heard > self._patience:
             self._settle(self._unsettled.popleft())
         self._note_boot(message, heard)
         node = self._place(source, number, message.above)
@@ -200,11 +200,6 @@ class CausalGraph:
         self._chains[source].append(node)
         self._recent.append(node)
         self._newest[source] = number
-
-    def _is_old(self, heard: int) -> bool:
-        """Whether the oldest that is not settled should be. Where no time is known, no time passes either."""
-        waiting = self._unsettled
-        return heard - waiting[0].heard > self._patience or len(waiting) >= self._window
 
     def finish(self) -> None:
         """Nothing more comes: settle everything."""

@@ -61,10 +61,10 @@ void node_start(void)
 
 static uint16_t checked; /* when the state was looked at last: the low half of local time */
 
-/* Several times a second: to look in each step would take a sixth of a mote's time awake. */
+/* With a schedule several times a second: to look in each step would take a sixth of a mote's time awake. */
 static __attribute__((noinline)) void check(uint32_t now)
 {
-    if ((uint16_t)((uint16_t)now - checked) < CHECK_PAUSE) {
+    if (CAUSEWAY_SCHEDULED && (uint16_t)((uint16_t)now - checked) < CHECK_PAUSE) {
         return;
     }
     checked = (uint16_t)now;

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packet_formats.fast_read import MessageReader, read_packet
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.tinyos import ActiveMessage, PacketError, decode_packet, encode_packet
-from tests.packet_formats.strategies import data_messages, layouts, packets, records
+from tests.packet_formats.strategies import data_messages, fitted, layouts, packets, records
 
 
 def outcome(read, packet: bytes) -> object:
@@ -35,7 +35,8 @@ def test_any_bytes(raw, first):
 @given(st.data())
 def test_messages(data):
     layout = data.draw(layouts())
-    message = data.draw(st.one_of(data_messages(layout), records()))
+    record = records().map(lambda record: fitted(record, layout))
+    message = data.draw(st.one_of(data_messages(layout), record))
     frame = encode_message(message, layout)
     assert MessageReader(layout).read(frame) == message == decode_message(frame, layout)
 

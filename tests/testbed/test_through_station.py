@@ -12,9 +12,10 @@ import pytest
 from basestation.simulator.measured_delays import LOST
 from basestation.testbed.through_station import run_field
 from tests.cli.test_listen import delivered
-from tools.field_table import EXACT, MOTES, PLACE, RATE, Job, deployment_of, points_of, tables_of
+from tools.field_table import MOTES, PLACE, RATE, Job, deployment_of, points_of, tables_of
 
 SHORT = 12.0  # seconds
+EXACT = ("kn, all 8", "hlc", "shlc, one byte")
 
 pytestmark = pytest.mark.usefixtures("testbed", "platformio")
 
