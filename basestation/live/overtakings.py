@@ -73,8 +73,8 @@ class Overtakings:
     """Counts what came out after its effects, over a window of recent messages: memory stays bounded."""
 
     def __init__(self, observer: Observer, motes: int) -> None:
-        window = max(LEAST_WINDOW, min(MOST_WINDOW, WINDOW_ENTRIES // motes))
-        self.graph: CausalGraph = observer.graph(window)
+        self._window = max(LEAST_WINDOW, min(MOST_WINDOW, WINDOW_ENTRIES // motes))
+        self.graph: CausalGraph = observer.graph(self._window)
         self._reach = {order: Reach(motes) for order in ORDERS}
         self.messages = dict.fromkeys(ORDERS, 0)
         self.overtaken = dict.fromkeys(ORDERS, 0)
@@ -87,6 +87,7 @@ class Overtakings:
         """A message has come for the first time, heard at this tick."""
         node, grown = self.graph.add(message, heard, data.receipts, data.complete)
         node.note = Out(name, message.in_sync, {})
+        self.graph.settle_all_but(self._window)
         self._count_settled()
         words = Words()
         found = list(self._look_back(grown, words)) if grown else []

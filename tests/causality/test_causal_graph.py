@@ -226,3 +226,13 @@ def test_memory_is_bounded_whatever_the_names():
     assert sum(map(len, graph._chains)) <= 54
     assert sum(map(len, graph._known.values())) <= 54
     assert sum(map(len, graph._wanted.values())) <= 4 * 54
+
+
+def test_messages_heard_at_no_time_can_be_settled():
+    """All are heard at tick 0: none of them is ever old enough to be settled by its age."""
+    graph = graph_of(window=50)
+    for number in range(1, 1000):
+        graph.add(message(number % 4, number // 4 + 1), 0)
+    assert len(graph._unsettled) > 500
+    graph.settle_all_but(50)
+    assert len(graph._unsettled) == 50
