@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.arrivals import Arrival, Line, LineCount
+from basestation.live import overtakings
 from basestation.live import station as station_module
 from basestation.live.happenings import (
     Acknowledged,
@@ -619,6 +620,16 @@ def test_before_any_time_is_known_messages_pass_without_one():
     found = play(station, [line for line in lines if b"\x70" not in line.packet[3:4]])
     assert len(names(found)) == 4
     assert sum(mote.untimed for mote in station.snapshot(0).motes) == 4
+
+
+def test_memory_is_bounded_while_no_time_is_known(monkeypatch):
+    monkeypatch.setattr(overtakings, "MOST_WINDOW", overtakings.LEAST_WINDOW)
+    count = 3 * overtakings.LEAST_WINDOW
+    lines, _ = foreign_lines(count)
+    station = Station(SETUP, "none")
+    found = play(station, [line for line in lines if b"\x70" not in line.packet[3:4]])
+    assert len(names(found)) == count
+    assert len(station.violations.graph._unsettled) <= overtakings.LEAST_WINDOW
 
 
 # ---- Policies while running ----
