@@ -33,6 +33,7 @@ _Static_assert(UINT64_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2) <
                    ((UINT32_C(1) << 31) - 2 * RADIO_PATIENCE) >> CAUSEWAY_TICK_LOG2,
                "times that far apart can be compared: packet_formats/deployment.py refuses longer ones");
 #define IDLE_PAUSE (30 * UINT32_C(32768))
+#define AGE_MOST (UINT32_C(4) << CAUSEWAY_PERIOD_LOG2) /* more than an age can tell */
 
 static outbox_frame_t frames[OUTBOX_ROOM];
 #define END (frames + OUTBOX_ROOM)
@@ -207,13 +208,16 @@ static bool needs_turn(const outbox_frame_t *frame)
                        : frame->message.type == CAUSEWAY_AM_TAKEN;
 }
 
-/* Its window is over, or nearly. */
+/* A window is over, or nearly: drop what was for it. Own messages wait for the next, and their age does not
+ * grow beyond what can be told, so that their times can always be compared. */
 static void drop_late(uint32_t now)
 {
     for (outbox_frame_t *frame = frames; frame < END; frame++) {
         if (frame->used && frame->kind != OUTBOX_OWN && clock_before(frame->deadline, now)) {
             frame->used = false;
             outbox_on_done(frame, OUTBOX_LATE);
+        } else if (frame->used && clock_before(frame->not_before, now - AGE_MOST)) {
+            frame->not_before = frame->deadline = now - AGE_MOST;
         }
     }
 }
