@@ -39,12 +39,24 @@ static bool is_opening(uint32_t now)
     return (since & (EVERY - 1)) < CAUSEWAY_DATA_START + CAUSEWAY_BEACON_SLOT;
 }
 
-void repair_fill(uint8_t *beacon, uint32_t now)
+/* What the root tells: while a window opens, what it had heard by then, however often it speaks. */
+static const uint8_t *list_of_root(uint32_t now)
 {
-    memcpy(beacon + CAUSEWAY_BEACON_TAIL_AT, list, LIST_BYTES);
-    if (timesync_is_root() && is_opening(now)) {
+    static uint8_t told[LIST_BYTES], told_in; /* in the window of that number */
+    if ((timesync_network(now) & (EVERY - 1)) >= CAUSEWAY_DATA_START) {
+        return list;
+    }
+    if (told_in != schedule_window()) {
+        told_in = schedule_window();
+        memcpy(told, list, LIST_BYTES);
         memset(list, 0, LIST_BYTES);
     }
+    return told;
+}
+
+void repair_fill(uint8_t *beacon, uint32_t now)
+{
+    memcpy(beacon + CAUSEWAY_BEACON_TAIL_AT, timesync_is_root() ? list_of_root(now) : list, LIST_BYTES);
 }
 
 /* As it was when the app handed it over, at its `not_before`; but what is new goes first. */
