@@ -82,6 +82,7 @@ FIELDS = {
                 ("micaz", 10, 8000),
                 ("mica2", 10, 16000),
                 ("micaz", 20, 16000),
+                ("mica2", 20, 16000),
             )
         ),
         *(Field(board, 10, 16000, loss=loss) for board in ("micaz", "mica2") for loss in (0.05, 0.1)),
