@@ -325,7 +325,13 @@ def start(*words: str, encoding: str = "utf-8", blocks: int | None = None) -> su
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)),
+    ],
+)
 def test_ctrl_c_and_a_closed_terminal_end_it_cleanly_with_a_summary(here, number):
     process = start("listen", "simulate@?messages=1000&rate=0.02&pace=1", "-d", "net.toml", "--log", "logs")
     first = process.stdout.readline()

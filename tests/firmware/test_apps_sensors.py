@@ -6,6 +6,8 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.messages import Data
 from packet_formats.records import Command, Downlink, Health
@@ -66,6 +68,7 @@ def test_values_go_out_and_the_supply_is_off_after(gcc: str) -> None:
         assert mote.get("host_supplies") in (2 * len(found), 2 * len(found) + 1)  # both axes share theirs
 
 
+@pytest.mark.slow
 def test_one_after_the_other_and_the_battery_between(gcc: str) -> None:
     """However often all are due, and though a round takes longer than the period: each gets its own reading."""
     values = [
@@ -88,6 +91,7 @@ def test_one_after_the_other_and_the_battery_between(gcc: str) -> None:
     assert mote.get("host_powered", ctypes.c_uint8) == 0
 
 
+@pytest.mark.slow
 def test_missing_sensors_hold_up_nobody(gcc: str) -> None:
     """One after another that does not answer takes no time: all are passed over at once."""
     names = ("microphone", "mag_x", "mag_y", "battery")

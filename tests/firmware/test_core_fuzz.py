@@ -30,7 +30,7 @@ LAYOUTS = [
     described(7, 3, 32, {"scheme": "vector", "receipts": 1}, data_bytes=0),
     described(7, 3, 32, {"scheme": "delta-vector"}, data_bytes=0),
 ]
-FAST = 3  # the soak searches all of them, and a short run of it is in tests/soak/test_searches.py
+FAST = 1  # the soak searches all of them, and a short run of it is in tests/soak/test_searches.py
 
 
 def fuzzer(clang: str, deployment: Deployment) -> Path:

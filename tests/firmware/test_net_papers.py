@@ -66,7 +66,14 @@ class Told:
         self.wrapped += sent.message.sequence > 256
 
 
-@pytest.mark.parametrize("scheme", [name for name in FIRMWARE_SCHEMES if not descriptor(name).is_ordered])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        pytest.param(name, marks=[] if name in ("vector", "barrier") else [pytest.mark.slow])
+        for name in FIRMWARE_SCHEMES
+        if not descriptor(name).is_ordered
+    ],
+)
 def test_stamps_are_the_programs_of_what_happened(gcc: str, scheme: str) -> None:
     """Over two hops, with loss, until the numbers begin again."""
     world, gateway, motes = network(gcc, deployed(scheme), MOTES, loss=0.05)

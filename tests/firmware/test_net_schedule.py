@@ -140,7 +140,13 @@ class Lossy(Watched):
         self.world.loss = 0.0
 
 
-@pytest.mark.parametrize(("example", "repair"), [("micaz", True), ("mica2", True), ("micaz", False)])
+@pytest.mark.parametrize(
+    ("example", "repair"),
+    [
+        ("micaz", True),
+        *(pytest.param(*both, marks=pytest.mark.slow) for both in (("mica2", True), ("micaz", False))),
+    ],
+)
 def test_what_the_gateway_missed_comes_again_once(
     example: str, repair: bool, root: Path, require_tool
 ) -> None:

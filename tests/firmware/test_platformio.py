@@ -363,7 +363,9 @@ def test_size_and_compile_commands(project):
     assert all("-Wconversion -Werror" in entry["command"] for entry in commands)
 
 
-@pytest.mark.parametrize(("environment", "node_id"), [("micaz", 0), ("micaz_gateway", 23)])
+@pytest.mark.parametrize(
+    ("environment", "node_id"), [pytest.param("micaz", 0, marks=pytest.mark.slow), ("micaz_gateway", 23)]
+)
 def test_the_image_as_it_ships_runs_and_speaks_under_the_id_written_into_it(
     pio, root, testbed, tmp_path, environment, node_id
 ):

@@ -205,6 +205,7 @@ def test_images_are_within_the_aims(images: dict[str, report.ImageSize]) -> None
         assert image.ram <= report.RAM_AIM, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", report.BOARDS)
 def test_largest_mote_images_are_within_the_aims(
     root: Path, require_tool: Require, tmp_path: Path, board: str
@@ -322,7 +323,7 @@ def test_the_wire_s_bytes_on_the_page(page: str) -> None:
         assert said == [layout.stamp.bits, layout.stamp.size, layout.length, *air]
 
 
-@pytest.mark.parametrize("name", ["vector", "delta-vector"])
+@pytest.mark.parametrize("name", ["vector", pytest.param("delta-vector", marks=pytest.mark.slow)])
 def test_the_page_s_largest_networks_are_of_these_sources(
     page: str, require_tool: Require, name: str, tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ def test_a_log_is_read_as_records_frames_and_messages(spark, place):
     assert of_tables.where("vector is not null").count() == of_log.count()
 
 
+@pytest.mark.slow
 def test_links_and_clocks_are_those_of_the_commands(spark, place, capsys):
     tables = str(place / "tables")
     frames, runs = spark_jobs.frames(spark, tables), spark_jobs.runs(spark, tables)

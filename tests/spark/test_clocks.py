@@ -173,6 +173,7 @@ def busy_line(seed):
     return line
 
 
+@pytest.mark.slow
 def test_pieces_in_any_order_and_on_both_engines_give_the_same(tmp_path, capsys, spark):
     lines = {name: busy_line(seed) for seed, name in enumerate("ab")}
     for name, line in lines.items():

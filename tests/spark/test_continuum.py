@@ -63,7 +63,14 @@ def figures(row: ContinuumRow) -> dict:
     }
 
 
-@pytest.mark.parametrize(("name", "entries"), [("kn", "all"), ("kn", 2), ("shlc", "all"), ("dpc1", "all")])
+@pytest.mark.parametrize(
+    ("name", "entries"),
+    [
+        ("kn", 2),
+        ("shlc", "all"),
+        *(pytest.param(name, "all", marks=pytest.mark.slow) for name in ("kn", "dpc1")),
+    ],
+)
 def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, entries):
     folder = written(tmp_path / "trace", simulated, name, entries)
     rows = rows_of(folder, CHOICE, tmp_path / "scratch")

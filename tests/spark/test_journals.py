@@ -112,6 +112,7 @@ def test_a_file_is_read_on_from_any_record(logs):
         assert (after, latest) == (end, newest)
 
 
+@pytest.mark.slow
 def test_on_spark_the_rows_are_the_same(logs, spark):
     for function in (rows.records, rows.frames, rows.messages):
         here, there = function(Cores(1), [logs]), Spark(spark).collect(function(Spark(spark), [logs]))

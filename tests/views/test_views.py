@@ -462,7 +462,13 @@ def test_keys_change_policy_and_phi():
     on_screen(script)
 
 
-@pytest.mark.parametrize("keys", [["o"], ["minus"], ["minus", "plus"], ["o", "minus"]])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["o", "minus"],
+        *(pytest.param(keys, marks=pytest.mark.slow) for keys in (["o"], ["minus"], ["minus", "plus"])),
+    ],
+)
 def test_a_stray_key_does_not_change_a_run(keys):
     """It asks, and shows what it would be; any answer but yes leaves all as it was."""
 
