@@ -24,7 +24,7 @@ os.environ["COLUMNS"] = "110"
 # The first call of a compiled kernel is slow, so no test has a deadline.
 settings.register_profile(
     "ci",
-    max_examples=30,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     database=None,

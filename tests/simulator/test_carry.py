@@ -30,7 +30,11 @@ def violated_pairs(options: WorldOptions, counter_bits: int) -> int:
 
 
 @pytest.mark.parametrize(
-    "options", [WorldOptions(motes=50, messages=3000), WorldOptions(rate=0.5, messages=3000)]
+    "options",
+    [
+        pytest.param(WorldOptions(motes=50, messages=3000), marks=pytest.mark.slow),
+        WorldOptions(rate=0.5, messages=3000),
+    ],
 )
 def test_three_bits_are_exact_with_the_carry_and_not_without(monkeypatch, options):
     assert violated_pairs(options, 3) == 0

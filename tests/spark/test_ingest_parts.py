@@ -244,6 +244,7 @@ def test_receipts_and_reboots_across_parts(tmp_path, monkeypatch):
         assert (index <= true[:, mote]).all()
 
 
+@pytest.mark.slow
 def test_a_mote_that_fell_silent_long_ago_is_still_known(tmp_path, monkeypatch):
     """What nobody in a part says any more goes from part to part."""
     trace = field_log("vector", tmp_path / "all", 0.0, messages=2500)

@@ -84,7 +84,9 @@ def long_trace(tmp_path_factory):
     return trace, write(trace, tmp_path_factory.mktemp("long") / "trace", case.row_group)
 
 
-@pytest.mark.parametrize("parts", [1, 2, 7, 40, 300])
+@pytest.mark.parametrize(
+    "parts", [1, 7, *(pytest.param(parts, marks=pytest.mark.slow) for parts in (2, 40, 300))]
+)
 def test_any_number_of_segments_gives_the_same(long_trace, parts):
     trace, folder = long_trace
     rows = len(trace.messages)

@@ -36,6 +36,7 @@ def test_motes_sleep_and_messages_arrive_in_order(root: Path) -> None:
     assert all(0 < mote["duty"] < 0.03 for mote in found["energy"]["motes"])
 
 
+@pytest.mark.slow
 def test_mica2_send_in_pairs(root: Path) -> None:
     """Fewer frames than messages and their copies: two go out in one."""
     found = run(root / "examples/mica2_months.toml", "--motes", 4, "--seconds", 100, "--seed", 3)

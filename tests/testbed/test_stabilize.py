@@ -29,12 +29,12 @@ def assert_recovered(outcome):
     assert set(outcome.resets) <= {outcome.node}
 
 
-@pytest.mark.parametrize("number", [2, 5, 9])
+@pytest.mark.parametrize("number", [2, *(pytest.param(number, marks=pytest.mark.slow) for number in (5, 9))])
 def test_a_network_recovers(number):
     assert_recovered(stabilize.run(SMALL, 1, number))
 
 
-@pytest.mark.parametrize("number", [2, 5])
+@pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.slow), 5])
 def test_a_network_with_barrier_stamps_recovers(number):
     assert_recovered(stabilize.run(replace(SMALL, scheme="barrier"), 1, number))
 
