@@ -35,11 +35,9 @@ DUPLICATE = Reception(None)
 
 
 def _digest(data: Data) -> int:
-    """A number for all that a message says but for its hops, which relays change; never 0."""
-    return (
-        hash((data.in_sync, data.saturated, data.complete, data.stamp, data.receipts, data.data, data.age))
-        | 1
-    )
+    """A number of 32 bits for all that a message says but for its hops, which relays change; never 0."""
+    said = data.in_sync, data.saturated, data.complete, data.stamp, data.receipts, data.data, data.age
+    return hash(said) & 0xFFFFFFFF | 1
 
 
 class Observer:

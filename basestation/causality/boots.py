@@ -5,8 +5,9 @@ The live observer and the journal's tables step the same state, message by messa
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from .modular import unwrap
 
@@ -19,6 +20,15 @@ NO_BYTES = 0  # in place of a digest: nobody knows what a message says
 VARIANTS = 4  # of one number that are told apart; of more, the last place is the newest's
 NEAR = 16  # numbers; a mote that says what it said a round before, and is no further on, may be a dull one
 
+# What the messages of one boot say: of each sequence field `VARIANTS` digests of 32 bits, `NO_BYTES` where none is.
+Contents: TypeAlias = "array[int]"
+
+
+def no_contents() -> Contents:
+    return array("I", [NO_BYTES]) * (ROUND * VARIANTS)
+
+
+NOTHING = no_contents()[:VARIANTS]
 
 # Which message of its mote one is: its life (boots counted on from the count first heard of), its sequence number,
 # whether it is a copy, whether it is the first one of its boot, whether the mote has started anew since its last one.
@@ -50,17 +60,13 @@ class MoteBoots:
     sequences: dict[int, list[int]] = field(default_factory=dict)
     bases: dict[int, int] = field(default_factory=dict)
     newest: int | None = None
-    # Digests by boot and sequence field
-    contents: dict[int, dict[int, list[int]]] = field(default_factory=dict)
+    contents: dict[int, Contents] = field(default_factory=dict)  # by boot
     repeats: bool = False  # its messages say the same again after a round
     differs: bool = field(default=False, compare=False)  # the last one taken had another's number
 
     def copy(self) -> MoteBoots:
         sequences = {boot: list(known) for boot, known in self.sequences.items()}
-        contents = {
-            boot: {field: list(digests) for field, digests in told.items()}
-            for boot, told in self.contents.items()
-        }
+        contents = {boot: told[:] for boot, told in self.contents.items()}
         bases = dict(self.bases)
         return MoteBoots(self.life, self.booted, sequences, bases, self.newest, contents, self.repeats)
 
@@ -69,7 +75,7 @@ class MoteBoots:
         life, rebooted, self.differs = self.life, False, False
         if self.booted == UNTIMED:
             self.booted = now
-        before = self.contents.get(boot, {}).get(field, [])
+        before = self._said(boot, field)
         again = digest != NO_BYTES and digest in before
         if boot != life % BOOTS:
             later = (boot - life) % BOOTS
@@ -91,11 +97,10 @@ class MoteBoots:
         if again and not here and not self.repeats and not 0 < ahead <= NEAR:
             return life, sequence - ROUND, True, False, False
         if here:
-            if again or digest == NO_BYTES or not before:
+            if again or digest == NO_BYTES or before[0] == NO_BYTES:
                 return life, sequence, True, False, False
             self.differs = True
-            del before[VARIANTS - 1 :]
-            before.append(digest)
+            self._keep(boot, field, digest, min(VARIANTS - before.count(NO_BYTES), VARIANTS - 1))
             return life, sequence, False, False, False
         self._keep(boot, field, digest)
         if ahead > 0:
@@ -105,13 +110,20 @@ class MoteBoots:
             known[2] = seen | 1 << -ahead
         return life, sequence, False, False, False
 
-    def _keep(self, boot: int, field: int, digest: int) -> None:
-        """What the newest message with this sequence field says."""
-        told = self.contents.setdefault(boot, {})
-        if digest != NO_BYTES:
-            told[field] = [digest]
-        else:
-            told.pop(field, None)
+    def _said(self, boot: int, field: int) -> Contents:
+        """The digests of the messages with this sequence field."""
+        told = self.contents.get(boot)
+        return NOTHING if told is None else told[field * VARIANTS : (field + 1) * VARIANTS]
+
+    def _keep(self, boot: int, field: int, digest: int, variant: int = 0) -> None:
+        """What the newest message with this sequence field says; as the first one of its number, it is alone."""
+        told = self.contents.get(boot)
+        if told is None:
+            told = self.contents[boot] = no_contents()
+        place = field * VARIANTS
+        if variant == 0:
+            told[place : place + VARIANTS] = NOTHING
+        told[place + variant] = digest
 
     def is_silent(self, boot: int, now: int, patience: int) -> bool:
         """Whether nothing of this boot was heard for so long that any number of messages may have been lost."""

@@ -11,6 +11,7 @@ The observer's clock is the one that was noted in the journal. Where none was, i
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.causality.boots import NO_BYTES, UNTIMED, MoteBoots
+from basestation.causality.boots import NO_BYTES, UNTIMED, VARIANTS, Contents, MoteBoots, no_contents
 from basestation.causality.modular import nearest
 from basestation.observer import PATIENCE
 from basestation.traces.schema import age_columns, messages_table, payload_column, values_column
@@ -93,7 +94,7 @@ class Carry:
                 mote.booted,
                 *(sorted(known.items()) for known in (mote.sequences, mote.bases)),
                 mote.newest,
-                [[boot, sorted(told.items())] for boot, told in sorted(mote.contents.items())],
+                [[boot, _listed(told)] for boot, told in sorted(mote.contents.items())],
                 mote.repeats,
             ]
             for source, mote in sorted(self.motes.items())
@@ -124,8 +125,21 @@ def _mote(
     repeats: bool = False,
 ) -> MoteBoots:
     """An older carry has no numbers, and nothing of what messages say."""
-    told = {boot: dict(digests) for boot, digests in contents}
+    told = {boot: _contents(digests) for boot, digests in contents}
     return MoteBoots(life, booted, dict(sequences), dict(bases), newest, told, repeats)
+
+
+def _listed(told: Contents) -> list[tuple[int, list[int]]]:
+    """By sequence field what its messages say, where that is known."""
+    rows = np.frombuffer(told, np.uint32).reshape(-1, VARIANTS).tolist()
+    return [(at, [digest for digest in row if digest]) for at, row in enumerate(rows) if row[0]]
+
+
+def _contents(listed: Pairs) -> Contents:
+    told = no_contents()
+    for at, digests in listed:
+        told[at * VARIANTS : at * VARIANTS + len(digests)] = array("I", digests)
+    return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """Sequence numbers unwrapped for each mote, copies and boots recognised."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.causality.boots import BOOTS, ROUND, UNTIMED, MoteBoots, Numbers
+from basestation.causality.boots import BOOTS, ROUND, UNTIMED, VARIANTS, MoteBoots, Numbers
+from tests.soak.memory import size_of
 
 PATIENCE = 100
 
@@ -140,10 +142,19 @@ def test_an_older_boot_is_a_copy_also_if_the_time_became_known_meanwhile():
     assert numbers.accept(3, 5, 7, (1 << 40) + PATIENCE + 1).before == 6  # seven boots later
 
 
-def test_what_is_remembered_of_a_mote_is_bounded():
-    """Eight boots of 256 numbers, however often it boots."""
+@pytest.mark.parametrize("variants", [1, VARIANTS + 1])
+def test_what_is_remembered_of_a_mote_is_bounded(variants):
+    """Eight boots of 256 numbers, however often it boots and however many speak as it: 37 KB at most."""
     mote = MoteBoots(0, 0)
+    found = []
     for message in range(40 * 300):
-        mote.accept(message // 300 % BOOTS, message % 300 % ROUND, message, patience=64, digest=message + 1)
+        for variant in range(variants):
+            digest = message * variants + variant + 1
+            mote.accept(message // 300 % BOOTS, message % 300 % ROUND, message, patience=64, digest=digest)
+        if message % 300 == 299:
+            found.append(size_of(mote, set()))
     assert len(mote.sequences) == len(mote.contents) == BOOTS
-    assert {len(told) for told in mote.contents.values()} == {ROUND}
+    assert max(found) < 37_000
+    assert (
+        max(found[BOOTS:]) < 1.02 * found[BOOTS - 1]
+    )  # the numbers themselves get longer, by a digit in a while

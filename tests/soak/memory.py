@@ -177,13 +177,14 @@ def sizes(station: Station) -> dict[str, int]:
         "rest": [station],
     }
     seen: set[int] = {id(station), id(observer), id(timeline), id(station.deployment)}
-    found = {name: sum(_size(root, seen) for root in roots) for name, roots in parts.items()}
+    found = {name: sum(size_of(root, seen) for root in roots) for name, roots in parts.items()}
     for own in (station, observer, timeline):
-        found["rest"] += sys.getsizeof(own) + sum(_size(one, seen) for one in gc.get_referents(own))
+        found["rest"] += sys.getsizeof(own) + sum(size_of(one, seen) for one in gc.get_referents(own))
     return found
 
 
-def _size(root: object, seen: set[int]) -> int:
+def size_of(root: object, seen: set[int]) -> int:
+    """The bytes of an object and of all that it leads to, but for what was seen before."""
     waiting, total = [root], 0
     while waiting:
         one = waiting.pop()

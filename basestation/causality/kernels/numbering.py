@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -72,8 +73,7 @@ class BootState(NamedTuple):
                 state.base[source, boot] = base
             state.repeats[source] = mote.repeats
             for boot, told in mote.contents.items():
-                for field, digests in told.items():
-                    state.contents[source, boot, field, : len(digests)] = digests
+                state.contents[source, boot] = np.frombuffer(told, np.uint32).reshape(ROUND, VARIANTS)
         return state
 
     def motes(self) -> dict[int, MoteBoots]:
@@ -92,15 +92,9 @@ class BootState(NamedTuple):
             boot: int(self.base[source, boot]) for boot in np.flatnonzero(self.base[source] >= 0).tolist()
         }
         newest, repeats = int(self.newest[source]) or None, bool(self.repeats[source])
-        contents = {boot: self._contents(source, boot) for boot in sequences}
+        contents = {boot: array("I", self.contents[source, boot].tobytes()) for boot in sequences}
         life, booted = int(self.life[source]), int(self.booted[source])
         return MoteBoots(life, booted, sequences, bases, newest, contents, repeats)
-
-    def _contents(self, source: int, boot: int) -> dict[int, list[int]]:
-        told = self.contents[source, boot]
-        fields = np.flatnonzero(told[:, 0])
-        rows = zip(fields.tolist(), told[fields].tolist(), strict=True)
-        return {field: [digest for digest in digests if digest] for field, digests in rows}
 
 
 @compiled
