@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from basestation.causality.boots import BOOTS
 from basestation.causality.truth import Send
+from basestation.live import guard, overtakings
 from basestation.live.guard import GOOD, Guard
 from basestation.live.station import Station
 from basestation.testbed.recorded_messages import Sent
@@ -185,6 +188,26 @@ def test_what_a_station_holds_is_measured_by_its_parts():
     assert row["all"] > row["graph"] > 20
     assert abs(row["all"] - sum(row[part] for part in memory.sizes(station))) < 10
     assert station.delivered > 50
+
+
+@pytest.mark.parametrize(("keyed", "timed"), [(False, True), (True, True), (False, False)])
+def test_a_station_that_is_full_does_not_grow(monkeypatch, keyed, timed):
+    """Two motes, each of which has booted eight times within the first half of the line."""
+    monkeypatch.setattr(overtakings, "MOST_WINDOW", overtakings.LEAST_WINDOW)
+    monkeypatch.setattr(guard, "REMEMBERED", 32)
+    monkeypatch.setattr(memory, "BOOT", 1 / 16)
+    whole = memory.deployment_of(keyed)
+    station = Station(replace(whole, network=replace(whole.network, motes=2)))
+    found, boots, step = [], [], memory.HOUR_NS // 30
+    for now in memory.listen(station, hours=0.41, timed=timed):
+        if now >= step * (len(found) + 1):
+            found.append(memory.sizes(station))
+            boots.append(min(mote.reboots for mote in station.motes.values()))
+    assert boots[5] >= BOOTS
+    assert len(found) == 12
+    for part in ("numbers", "graph", "guard", "counts"):
+        most = max(one[part] for one in found[:6])
+        assert max(one[part] for one in found[6:]) <= 1.05 * most, part
 
 
 def test_a_strangers_message_is_not_the_motes():
