@@ -95,7 +95,7 @@ def rows(board: str, period_ms: int, effort: Effort, loss: float) -> Iterator[Se
     found = compare(budget, policies=("cbd",), effort=effort, schemes=(CLOCKED, NAMED))
     for row in (found.guaranteed_choice, *found.named):
         if row is not None:
-            life = life_with(budget.network, row, power.CELLS_MAH)
+            life = life_with(budget.network, row.candidate.layout)
             yield (
                 BOARDS[board].title,
                 _listens(period_ms),

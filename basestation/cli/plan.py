@@ -18,6 +18,7 @@ from basestation.causality.policy_choice import policy_label
 from basestation.cli import common, life_table
 from basestation.planning.budget import (
     LATE_BEACON_MS,
+    LINK_LOSS,
     PLANNED_BEACON_SECONDS,
     Budget,
     BudgetError,
@@ -50,7 +51,6 @@ from packet_formats.schemes import LEDGER
 MOST_MOTES = 1000  # the truth is n counters a message
 PICTURES = (".png", ".svg", ".pdf")
 NEAREST = 5
-LOSS_PERCENT = 5.0
 
 
 OPTIONS = [
@@ -179,7 +179,7 @@ OPTIONS = [
     click.option(
         "--loss",
         type=common.FiniteFloat(0, 50),
-        default=LOSS_PERCENT,
+        default=100 * LINK_LOSS,
         show_default=True,
         metavar="PERCENT",
         help="Share of frames that a link loses, where motes listen by a schedule.",
@@ -323,7 +323,7 @@ def command(
     if choice is None:
         common.fail(_nothing_good(comparison, budget))
     if budget.network.period_ms:
-        life_table.show_chosen(life_with(budget.network, choice, capacity), as_json)
+        life_table.show_chosen(life_with(budget.network, choice.candidate.layout, capacity), as_json)
     if toml is not None:
         _write_toml(budget, choice, name, toml)
 

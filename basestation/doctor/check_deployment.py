@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.planning.budget import (
+    LINK_LOSS,
     PLANNED_BEACON_SECONDS,
     STAMP_ALLOWANCE,
     Budget,
@@ -13,8 +14,7 @@ from basestation.planning.budget import (
     PlannedNetwork,
     make_budget,
 )
-from basestation.planning.life import life_of
-from basestation.planning.trade import with_period
+from basestation.planning.trade import life_with, with_period
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
@@ -83,6 +83,7 @@ def planned(deployment: Deployment, rate: float) -> Budget:
             mic=deployment.security.mic,
             period_ms=deployment.radio.period_ms,
             window_ms=deployment.radio.window_ms,
+            loss=LINK_LOSS if deployment.radio.period_ms else 0.0,
         ),
         clock.tick_log2,
         clock.epsilon,
@@ -120,14 +121,16 @@ def scheduled(deployment: Deployment, schedule: Schedule, rate: float) -> Iterat
             f"delta, {clock.delta * tick_ms:.0f} ms, is more than twice the window: messages are held in vain"
         )
         yield warning("deployment", "schedule", text, SCHEDULE_CURE)
-    life, bits = life_of(made.network, schedule), layout_of(deployment).stamp.clock_bits
-    clocked = f"{bits} bits of clock" if bits else "no clock in the stamp"
+    stamp = layout_of(deployment).stamp
+    life = life_with(made.network, stamp)
+    lasts = f"{life.days:.0f} days, {life.worst_days:.0f} at hop {life.worst.level}"
+    clocked = f"{stamp.clock_bits} bits of clock" if stamp.clock_bits else "no clock in the stamp"
     yield good(
         "deployment",
         "schedule",
         f"a window of {schedule.delta_ms:.0f} ms every {schedule.period_ms / 1000:g} s; delta, "
-        f"{clock.delta * tick_ms:.4g} ms, covers it; {clocked}. {every.capitalize()} two AA cells last about "
-        f"{life.days:.0f} days, {life.worst_days:.0f} at hop {life.worst.level}, by a model (docs/power.md)",
+        f"{clock.delta * tick_ms:.4g} ms, covers it; {clocked}. {every.capitalize()} and {LINK_LOSS:.0%} of "
+        f"frames lost on a link two AA cells last about {lasts}, by a model (docs/power.md)",
     )
 
 

@@ -31,6 +31,10 @@ LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stam
 SCHEDULED_CLOCK_BITS = 8
 MOST_TICK_LOG2 = 16
 LATE_BEACON_MS = 100  # behind a gateway that tells no time of reception, a beacon may come so late
+LINK_LOSS = 0.05  # where motes listen by a schedule: the share of frames that a link loses, unless told
+# Of the messages that a mote may send in a window, on average. At 90% of them, if they come at random times, more than
+# half of the windows leave something for the next one.
+OWN_SHARE = 0.8
 CROWDED = 0.3  # at a higher load, CSMA loses and delays more than the budget allows
 
 
@@ -105,6 +109,21 @@ class PlannedNetwork:
         """Seconds between two beacons; a schedule decides it."""
         schedule = self.schedule
         return self.beacon_seconds if schedule is None else schedule.beacon_every * schedule.period_ms / 1000
+
+    @property
+    def backlog(self) -> str:
+        """Why a mote's own messages pile up; empty if they do not."""
+        schedule = self.schedule
+        if schedule is None:
+            return ""
+        made, most = self.rate * schedule.period_ms / 1000, schedule.own_most
+        if made <= OWN_SHARE * most:
+            return ""
+        return (
+            f"a mote makes {made:.3g} messages in a period and sends at most {most} in a window: above "
+            f"{OWN_SHARE:.0%} of that they fill its outbox, which then has no room for those of others; plan a lower "
+            "rate or a shorter period"
+        )
 
     @property
     def radio(self) -> Radio:
@@ -245,6 +264,8 @@ class Budget:
                 f"a relay that passes on everything from beyond it is busy {network.relay_load:.0%} of the "
                 f"time; its queue of {QUEUE_SLOTS} will overflow unless several share the work"
             )
+        if network.backlog:
+            found.append(network.backlog)
         if clock.delta * clock.tick_ms < self.delay_ms:
             found.append(
                 f"delta = {many(clock.delta, 'tick')} is {clock.delta * clock.tick_ms:.4g} ms, less than the budget's "

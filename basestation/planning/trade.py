@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from packet_formats import power
+from packet_formats.layout import StampLayout
 from packet_formats.schedule import PERIODS_LOG2
 
 from .budget import Budget, BudgetError, PlannedNetwork, make_budget
@@ -16,7 +17,7 @@ from .life import LifePlan, ScheduleError, life_of, schedule_for
 CLOCKED, NAMED = "shlc", "barrier"  # the stamps that the table compares: by the clock, and by name
 MESSAGES = 2000  # of one seed, for each row
 ALWAYS_ON = 0
-STAMP_BYTES = 4  # that a window has room for in each message: of the usual ones
+STAMP_BYTES = 4  # of the usual stamps, and of those whose size varies: a window has room for as many
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,11 @@ def _row(
 ) -> TradeRow:
     planned = with_period(network, period_ms)
     budget = make_budget(planned)
-    if budget.refusals:
-        raise BudgetError("rate", "; ".join(budget.refusals))
+    if reasons := [*budget.refusals, *filter(None, [planned.backlog])]:
+        raise BudgetError("rate", "; ".join(reasons))
     comparison = compare(budget, tolerance, figure, ("cbd",), effort, schemes=(CLOCKED, NAMED))
     stamp = comparison.choice or comparison.measured[0]
-    return TradeRow(period_ms, budget, life_with(planned, stamp, mah), comparison)
+    return TradeRow(period_ms, budget, life_with(planned, stamp.candidate.layout, mah), comparison)
 
 
 def with_period(network: PlannedNetwork, period_ms: int, window_ms: int = 0) -> PlannedNetwork:
@@ -113,7 +114,7 @@ def with_period(network: PlannedNetwork, period_ms: int, window_ms: int = 0) -> 
     return replace(network, period_ms=period_ms, window_ms=window_ms)
 
 
-def life_with(network: PlannedNetwork, row: CandidateRow, mah: float) -> LifePlan:
-    """The life with a stamp of a certain size: each byte is on the air for a while."""
-    size = round(row.mean_bits / 8) or row.candidate.layout.size
+def life_with(network: PlannedNetwork, stamp: StampLayout, mah: float = power.CELLS_MAH) -> LifePlan:
+    """The life with a stamp, by its size: each byte is on the air for a while. One that varies has its usual size."""
+    size = min(STAMP_BYTES, stamp.size) if stamp.is_variable else stamp.size
     return life_of(replace(network, stamp_bytes=size), network.schedule, network.loss, mah)

@@ -295,6 +295,7 @@ def test_a_schedule_is_well_and_says_how_long_cells_last():
         (scheduled(tick_log2=12, delta=10), None, "warning", "longer than a phase"),
         (scheduled(), 20, "failure", "brings more than a window holds"),
         (scheduled(period_ms=64000, epsilon=1), 0.01, "warning", "epsilon = 1 tick"),
+        (scheduled(), 0.21, "warning", "a mote makes 3.36 messages in a period and sends at most 4"),
     ],
 )
 def test_what_is_wrong_with_a_schedule(deployment, rate, verdict, words):

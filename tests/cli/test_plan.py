@@ -9,7 +9,9 @@ from click.testing import CliRunner, Result
 
 from basestation.cli import common, describe, simulate
 from basestation.cli.plan import command
+from basestation.doctor import check_deployment
 from packet_formats import deployment as deployments
+from packet_formats.layout import layout_of
 
 SMALL = ["--motes", "8", "--hops", "2", "--rate", "2", "--messages", "800", "--seeds", "1"]
 
@@ -251,6 +253,34 @@ def test_a_life_that_no_period_gives_is_refused_with_the_best() -> None:
     assert "no period lasts 9000 days: with the best, 64 s, the motes at hop" in result.stderr
     assert "a model's, not measured" in result.stdout
     assert "always on" in result.stdout
+
+
+def test_plan_and_doctor_say_the_same_days(tmp_path: Path) -> None:
+    """With a stamp of fixed length, and with one that is longer the more it names."""
+    for number, wish in enumerate(([], ["--quickest"])):
+        toml = tmp_path / f"{number}.toml"
+        asked = [*YEAR, "--period-ms", "16000", "--toml", str(toml), *wish, "--json"]
+        result = CliRunner().invoke(command, asked)
+        assert result.exit_code == 0, result.output
+        life = json.loads(result.stdout.splitlines()[-1])
+        deployment = deployments.load(toml)
+        assert layout_of(deployment).stamp.is_variable == bool(wish)
+        *_, finding = check_deployment.examine(deployment, 0.1)
+        days = f"{life['days']:.0f} days, {life['worst_days']:.0f} at hop {life['worst_hop']}"
+        assert f"5% of frames lost on a link two AA cells last about {days}" in finding.text
+
+
+def test_periods_that_bring_more_than_a_mote_may_send_are_not_chosen() -> None:
+    """At 0.2 messages a second 32 s bring 6.4, and a window takes 6."""
+    often = ["0.2" if word == "0.1" else word for word in YEAR]
+    result = CliRunner().invoke(command, [*often, "--days", "9000", "--json"])
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    possible = {life["period_ms"]: life["possible"] for life in found if life["kind"] == "life"}
+    assert possible == {0: True, 2000: True, 4000: True, 8000: True, 16000: True, 32000: False, 64000: False}
+    assert "a mote makes 6.4 messages in a period and sends at most 6 in a window" in found[-2]["reason"]
+    result = CliRunner().invoke(command, [*often, "--period-ms", "32000"])
+    assert result.exit_code == 0
+    assert "Warning: a mote makes 6.4 messages in a period" in result.stderr
 
 
 def test_a_given_period_is_planned_for() -> None:
