@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from basestation.arrivals import Gap
 from basestation.live.counters import GatewayCounts, MoteCounts
-from basestation.live.evidence import FEW, LONG_NS, SECOND, Times
+from basestation.live.evidence import AGES, FEW, LONG_NS, SECOND, Times
 from basestation.live.happenings import Alarm, Happening
 
 GATEWAY_SILENCE_NS = 30 * SECOND  # a gateway reports every ten seconds
@@ -24,6 +24,8 @@ LOW_MV, CHARGED_MV = 2800, 2900  # a MICA mote's processor needs 2.7 V
 LOW_REPORTS = 2  # with none of a full battery between
 LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
 SYNC_NS = 30 * SECOND
+# Of the last 128 messages. After an outage an outbox of 16 leads to 44 old ones where motes send 64% of what they may.
+BEHIND, ABREAST = 48, 16
 REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
 OVER_NS = 300 * SECOND  # after its last sign, an alarm about strangers or a new epoch is over
 LISTED = 12  # motes in a text
@@ -141,6 +143,10 @@ def _out_of_sync(mote: MoteCounts, mono_ns: int) -> bool | None:
     return None if settled is None else not settled
 
 
+def _behind(mote: MoteCounts, mono_ns: int) -> bool | None:
+    return _between(mote.backlog.count, ABREAST, BEHIND)
+
+
 def _rebooting(mote: MoteCounts, mono_ns: int) -> bool | None:
     return mote.restarts.often(mono_ns, REBOOTS_NS, REBOOTS)
 
@@ -180,6 +186,14 @@ MOTE: Sequence[Kind[MoteCounts]] = (
         "sync",
         _out_of_sync,
         lambda name, mote, _: f"{name} has lost the network's time: its messages are not ordered",
+    ),
+    Kind(
+        "backlog",
+        _behind,
+        lambda name, mote, _: (
+            f"{name} makes more messages than its windows take: {mote.backlog.count} of the last {AGES} waited for "
+            "over a period"
+        ),
     ),
     Kind(
         "reboots",
@@ -283,7 +297,7 @@ NETWORK: Sequence[Kind[NetworkFacts]] = (
 )
 
 KINDS = tuple(kind.what for kinds in (MOTE, GATEWAY, NETWORK) for kind in kinds)
-OF_MESSAGES = tuple(kind for kind in MOTE if kind.what in ("mote", "losing", "sync"))
+OF_MESSAGES = tuple(kind for kind in MOTE if kind.what in ("mote", "losing", "sync", "backlog"))
 
 
 class _Due(NamedTuple):

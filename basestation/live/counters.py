@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from basestation.live.evidence import SECOND, Drain, Lasting, Losses, Pauses, Times
+from basestation.live.evidence import SECOND, Backlog, Drain, Lasting, Losses, Pauses, Times
 from basestation.live.pairing import Pairing
 from packet_formats.deployment import NetworkSettings
 from packet_formats.framing import FrameCounters
@@ -122,6 +122,7 @@ class MoteCounts:
     strayed: bool = False  # since its newest number: how many were lost meanwhile nobody knows
     imitated: Times = field(default_factory=Times)  # messages with the number of another one of its
     drain: Drain = field(default_factory=Drain)
+    backlog: Backlog = field(default_factory=Backlog)
 
     @property
     def lost(self) -> int:

@@ -76,6 +76,23 @@ class Losses:
             self._received, self._lost = received, lost
 
 
+AGES = 128  # messages
+
+
+@dataclass(slots=True)
+class Backlog:
+    """How many of a mote's last messages had waited for longer than a period before they were stamped."""
+
+    _old: int = 0  # a bit each
+
+    def add(self, is_old: bool) -> None:
+        self._old = (self._old << 1 | is_old) & (1 << AGES) - 1
+
+    @property
+    def count(self) -> int:
+        return self._old.bit_count()
+
+
 @dataclass(slots=True)
 class Lasting:
     """A state that is on or off, and since when."""

@@ -41,6 +41,7 @@ from basestation.live.picture import take_picture
 from basestation.live.timeline import TimedFrame, Timeline
 from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import Observer, Reception
+from packet_formats.ages import UNITS_LOG2, is_again
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
@@ -54,6 +55,7 @@ MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go earl
 MOST_NAMED = 1_000  # under a rule that waits for messages by name: each of them may name all the others
 MOST_PLACED = 100  # tentative rows: to say where a message stands among more takes too long
 MS = 1_000_000
+OLD = (1 << UNITS_LOG2) * 9 // 8  # an age in units of a period: the next window should have taken it
 LONG_WAY_NS = 60_000_000_000  # no relay keeps a report for so long
 NO_NAME = Name(0, 0, 0)
 
@@ -96,6 +98,7 @@ class Station:
         self.earlier: dict[tuple[str, int, float | None], None] = {}  # policies before
         self.layout = layout_of(deployment)
         self._needs_time = deployment.scheme.has_clock
+        self._is_scheduled = deployment.radio.period_ms > 0
         self.timeline = Timeline(deployment, allowance_ns)
         self.observer = Observer(deployment, self.policy, self.phi, self.tolerate)
         self.received = self.delivered = self.held = self.forced = 0
@@ -428,6 +431,8 @@ class Station:
         counts.losses.update(counts.received - counts.strays, counts.lost)
         if self._needs_time:
             counts.sync.update(data.in_sync, held.mono_ns)
+        if self._is_scheduled and not is_again(data.age):
+            counts.backlog.add(data.age >= OLD)
         found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)
         now = self.timeline.present or 0
         held.node, overtakings = self.violations.arrived(message, name, data, heard, now)

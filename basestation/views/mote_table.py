@@ -42,6 +42,7 @@ STATES = {
     "reboots": "reboots",
     "sync": "no time",
     "losing": "losing",
+    "backlog": "backlog",
     "battery": "battery",
 }
 GRAVE = ("mote", "layout")

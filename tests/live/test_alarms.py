@@ -178,6 +178,31 @@ def test_motes_with_a_schedule_are_silent_between_windows():
     assert station.motes[0].pauses.mean_ns == pytest.approx(64 * SECOND, rel=0.01)
 
 
+def aged(codes: list[int], setup: Deployment) -> list[Line]:
+    """Messages of a mote whose events had these ages, one in 4 s."""
+    network, gateway = Motes(setup, START), Gateway(setup)
+    for number, code in enumerate(codes):
+        at = START + 4 * number * CRYSTAL_HZ
+        gateway.hear(network.send(1, at, age=code), at + TICK)
+    return gateway.out
+
+
+def test_a_mote_that_makes_more_than_its_windows_take_is_told():
+    """Its messages have waited for longer than a period, also long after an outage."""
+    scheduled = replace(SETUP, radio=RadioSettings(16000, 1152))
+    young, old, again = 100, 150, 230
+    calm = aged([young] * 50 + [old] * 27 + [young] * 200 + [again] * 100, scheduled)
+    assert [one for one in seen(play(Station(scheduled), calm)) if one[0] == "backlog"] == []
+    station = Station(scheduled)
+    found = play(station, aged([young, old, old] * 50 + [young] * 120, scheduled))
+    alarms = [alarm for alarm in alarms_in(found) if alarm.what == "backlog"]
+    assert [(alarm.subject, alarm.raised) for alarm in alarms] == [(1, True), (1, False)]
+    assert (
+        alarms[0].text
+        == "mote 1 makes more messages than its windows take: 48 of the last 128 waited for over a period"
+    )
+
+
 def test_a_mote_that_was_heard_once_is_missed_in_the_end():
     station = Station(SETUP)
     lines = messages((0, 1, 2, 3), range(1))
