@@ -29,7 +29,7 @@ from basestation.planning.budget import PlannedNetwork, make_budget
 from basestation.planning.life import LifePlan, life_of
 from basestation.planning.trade import with_period
 from basestation.testbed import images
-from basestation.testbed.energy import Battery
+from basestation.testbed.energy import JOINING, Battery
 from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.judge import judge
 from basestation.testbed.setup import Wish
@@ -51,7 +51,6 @@ NIGHT_NAME, NIGHT_SECONDS = "10 MICAz, 16 s", 36_000.0
 HOPS, RATE = 3, 0.1
 DATA_BYTES = {0: 6, MIC_BYTES: 4}  # by the MIC's: two messages of a MICA2 fit in one frame
 KEY = Key(bytes(range(16)))
-JOINING = 150.0  # seconds that are not counted: the network finds itself
 
 
 class Field(NamedTuple):

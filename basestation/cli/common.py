@@ -289,10 +289,12 @@ def with_key(
 
 
 class _Bar:
-    """A progress counter. Its bar appears only on a terminal, and only if the work takes long."""
+    """A progress counter. Its bar appears only on a terminal, and only if the work takes long; elsewhere a line, if
+    there is one."""
 
-    def __init__(self, description: str, total: int | None) -> None:
+    def __init__(self, description: str, total: int | None, line: str = "") -> None:
         self._description = description
+        self._line = line
         self._total = total
         self._done = 0
         self._drawn = 0.0
@@ -300,7 +302,8 @@ class _Bar:
         self._lock = threading.Lock()
         self._closed = False
         self._timer: threading.Timer | None = None
-        if err.is_terminal and not err.is_dumb_terminal:
+        self._draws = err.is_terminal and not err.is_dumb_terminal
+        if self._draws or line:
             self._timer = threading.Timer(PROGRESS_AFTER, self._show)
             self._timer.daemon = True
             self._timer.start()
@@ -325,6 +328,9 @@ class _Bar:
         with self._lock:
             if self._closed:
                 return
+            if not self._draws:
+                note(self._line)
+                return
             bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -341,13 +347,16 @@ class _Bar:
 
 
 @overload
-def progress(work: int | None, description: str) -> AbstractContextManager[Callable[..., None]]: ...
-@overload
-def progress(work: Iterable[T], description: str) -> AbstractContextManager[Iterator[T]]: ...
 def progress(
-    work: Iterable[T] | int | None, description: str
+    work: int | None, description: str, line: str = ""
+) -> AbstractContextManager[Callable[..., None]]: ...
+@overload
+def progress(work: Iterable[T], description: str, line: str = "") -> AbstractContextManager[Iterator[T]]: ...
+def progress(
+    work: Iterable[T] | int | None, description: str, line: str = ""
 ) -> AbstractContextManager[Iterator[T]] | AbstractContextManager[Callable[..., None]]:
-    """Show a progress bar on standard error, on a terminal only, after two seconds.
+    """Show a progress bar on standard error, on a terminal only, after two seconds. Elsewhere the line is
+    printed then, if one is given.
 
     Over an iterable it gives an iterator; for a total (None: not known) a function ``advance(count=1)``:
 
@@ -357,13 +366,13 @@ def progress(
             advance(50)
     """
     if work is None or isinstance(work, int):
-        return _counted(work, description)
-    return _iterated(work, description)
+        return _counted(work, description, line)
+    return _iterated(work, description, line)
 
 
 @contextmanager
-def _counted(total: int | None, description: str) -> Iterator[Callable[..., None]]:
-    bar = _Bar(description, total)
+def _counted(total: int | None, description: str, line: str) -> Iterator[Callable[..., None]]:
+    bar = _Bar(description, total, line)
     try:
         yield bar.advance
     finally:
@@ -371,11 +380,11 @@ def _counted(total: int | None, description: str) -> Iterator[Callable[..., None
 
 
 @contextmanager
-def _iterated(work: Iterable[T], description: str) -> Iterator[Iterator[T]]:
+def _iterated(work: Iterable[T], description: str, line: str) -> Iterator[Iterator[T]]:
     def each() -> Iterator[T]:
         for item in work:
             yield item
             advance()
 
-    with _counted(len(work) if isinstance(work, Sized) else None, description) as advance:
+    with _counted(len(work) if isinstance(work, Sized) else None, description, line) as advance:
         yield each()

@@ -144,7 +144,7 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
     if on != "simulator":
         common.note("Building the firmware and the emulator, unless they are built already ...")
         try:
-            engine.build()
+            engine.build(say=common.note)
             images.programs_for(deployment, app=APP)
         except (engine.EngineError, images.FirmwareImageError) as error:
             if on == "testbed":

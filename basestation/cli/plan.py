@@ -310,7 +310,8 @@ def command(
     if budget.refusals:
         common.fail("; ".join(budget.refusals))
     try:
-        with common.progress(steps_of(budget, effort), "simulating") as advance:
+        line = f"Measuring every stamp on {many(effort.seeds, 'simulated network')}; this may take a minute."
+        with common.progress(steps_of(budget, effort), "simulating", line) as advance:
             comparison = compare(budget, tolerate, figure, policies, effort, advance)
     except (OptionError, BudgetError) as error:
         raise click.UsageError(str(error)) from None
@@ -350,7 +351,8 @@ def _traded(
     """The budget with the shortest period that lasts long enough, and what all periods lead to."""
     days, network = given["days"], budget.network
     try:
-        with common.progress(len(periods()), "trading") as advance:
+        line = f"Planning and simulating {len(periods())} periods; this may take a minute."
+        with common.progress(len(periods()), "trading", line) as advance:
             trade = make_trade(network, *wanted, effort, given["capacity"], advance)
     except (OptionError, BudgetError) as error:
         raise click.UsageError(str(error)) from None

@@ -20,7 +20,7 @@ from rich.table import Table
 from basestation.cli import INTERRUPTED, common
 from basestation.simulator.topology import TopologyError
 from basestation.testbed import engine, faults, images, pcap, sensors, topologies, truth_log
-from basestation.testbed.energy import Battery
+from basestation.testbed.energy import JOINING, Battery
 from basestation.testbed.engine import OpenPort, TestbedRun
 from basestation.testbed.judge import judge
 from basestation.testbed.scenario import PPM, Port, ScenarioError, ScenarioNetwork
@@ -170,8 +170,8 @@ ENERGY_OPTIONS = [
         "--energy-from",
         "since",
         type=common.FiniteFloat(0),
-        default=0.0,
-        help="Count charge from this second on, when the network has found itself. [default: all of the run]",
+        help="Count charge from this second on, when the network has found itself. [default: with a schedule "
+        f"{JOINING:g}, if the run is longer; else 0]",
     ),
     click.option(
         "--asleep",
@@ -230,6 +230,8 @@ def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     """
     _refuse_odd(given)
     described = [common.with_key(common.load_deployment(path), path) for path in deployments or (EXAMPLE,)]
+    if given["since"] is None:
+        given["since"] = _found_itself(described, given["seconds"])
     try:
         report, whole = _run(described, given)
     except TROUBLE as error:
@@ -246,6 +248,16 @@ def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
         click.get_current_context().exit(1)
 
 
+def _found_itself(deployments: Sequence[Deployment], seconds: float | None) -> float:
+    """From which second on charge counts: while motes join they listen for long."""
+    if all(deployment.schedule is None for deployment in deployments):
+        return 0.0
+    if seconds is None or seconds > JOINING:
+        return JOINING
+    common.note(f"Days count the time in which the network finds itself, too: it takes up to {JOINING:g} s.")
+    return 0.0
+
+
 def _refuse_odd(given: dict[str, Any]) -> None:
     kind, _, name = given["topology"].partition(":")
     if kind not in (*SHAPES, *FILES) or bool(name) != (kind in FILES):
@@ -259,7 +271,7 @@ def _refuse_odd(given: dict[str, Any]) -> None:
         raise click.UsageError(f"--range means nothing with {kind}: the file says who hears whom")
     if kind in SHAPES and given["named"]:
         raise click.UsageError("--gateway is an id in a file; a grid or a line has none")
-    if given["seconds"] is not None and given["since"] >= given["seconds"]:
+    if None not in (given["seconds"], given["since"]) and given["since"] >= given["seconds"]:
         raise click.UsageError("--energy-from is after the end of the run: it must be less than --seconds")
     if given["wait"] and given["port"] is None:
         raise click.UsageError("--wait needs --port")
@@ -290,7 +302,7 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
         text = scenario.text()
         (folder / "scenario.txt").write_text(text)
         log = given["log"] or folder / "truth.jsonl"
-        with engine.start(engine.build(), text, log) as run:
+        with engine.start(engine.build(say=common.note), text, log) as run:
             whole = _watch(run, wish, networks, given["parent"])
         if given["capture"] is not None:
             pcap.write(given["capture"], truth_log.read(log), boards)

@@ -3,14 +3,36 @@
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
+
+TELL_AFTER = 2.0  # seconds
+
+
+def silent(text: str) -> None:
+    """Tells nobody."""
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, what: str, say: Callable[[str], None] = silent) -> Iterator[None]:
+    """Hold the lock. `say` is told if another build of `what` keeps us waiting."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _wait(file, f"waiting for another build of {what} to end", say)
         yield
+
+
+def _wait(file: IO[str], text: str, say: Callable[[str], None]) -> None:
+    timer = threading.Timer(TELL_AFTER, say, [text])
+    timer.daemon = True
+    timer.start()
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    finally:
+        timer.cancel()

@@ -20,6 +20,9 @@ NS = 1e9
 ON_AIR = ("calibrating", "receiving", "sending")  # what a duty cycle counts
 
 
+JOINING = 150.0  # seconds in which a network with a schedule finds itself
+
+
 @dataclass(frozen=True, slots=True)
 class Battery:
     """The cells, from which second of the run their charge is counted (a network first has to find itself), and what a

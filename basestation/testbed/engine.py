@@ -8,14 +8,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
-from .build_lock import locked
+from .build_lock import locked, silent
 from .images import PROJECT
 from .truth_log import Event, read
 
@@ -39,8 +39,8 @@ class OpenPort:
     pty: str | None
 
 
-def build(folder: Path | None = None) -> Path:
-    """Build the program if it is not up to date; `folder` replaces firmware/testbed/build."""
+def build(folder: Path | None = None, say: Callable[[str], None] = silent) -> Path:
+    """Build the program if it is not up to date; `folder` replaces firmware/testbed/build. `say` is told of a wait."""
     for tool in ("make", "gcc"):
         if shutil.which(tool) is None:
             raise EngineError(
@@ -50,7 +50,7 @@ def build(folder: Path | None = None) -> Path:
         raise EngineError(f"no {SOURCES}: the testbed only runs in a checkout of the repository")
     place = (folder or SOURCES / "build").absolute()
     command = ["make", "-s", "-C", str(SOURCES), f"BUILD={place}"]
-    with locked(place):
+    with locked(place, "the testbed", say):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         needs = f" (it needs Debian's {DEBIAN})" if "simavr" in done.stderr or "libelf" in done.stderr else ""

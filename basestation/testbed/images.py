@@ -20,7 +20,7 @@ from packet_formats.boards import BOARDS
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.schemes import descriptor, names
 
-from .build_lock import locked
+from .build_lock import locked, silent
 from .scenario import Watch
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -28,10 +28,6 @@ RECORDER = "causeway_recorder"
 WATCHED = ("lines", "current", "periods", "timesync")  # of netclock.c, the board's clock.c and timesync.c
 WATCHED_SCHEDULED = ("slow", "asleep", "ticked", "shift")  # of clock.c, where the deployment has a schedule
 SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "scripts")
-
-
-def _silent(message: str) -> None:
-    pass
 
 
 class FirmwareImageError(Exception):
@@ -72,7 +68,7 @@ def programs_for(
     rate: float | None = None,
     build: Path | None = None,
     app: str | None = None,
-    say: Callable[[str], None] = _silent,
+    say: Callable[[str], None] = silent,
 ) -> Programs:
     """The mote's and the gateway's image, from the folder `build` if given, else built if they are not there yet.
 
@@ -166,7 +162,7 @@ def _built(deployment: Deployment, rate: float | None, app: str | None, say: Cal
     folder = builds / digest.hexdigest()[:16]
     wanted = environments(deployment.network.board)
     build = folder / "build"  # PlatformIO may empty it at any time
-    with locked(builds):
+    with locked(builds, "firmware", say):
         if not all((build / name / "firmware.json").exists() for name in wanted):
             say(f"building the firmware of {deployment.network.name}: about a minute, the first time only")
             folder.mkdir(mode=0o777 if deployment.key is None else 0o700, exist_ok=True)

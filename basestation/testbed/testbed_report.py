@@ -225,7 +225,7 @@ LEAST_STARTS = 0.01  # a second: likewise
 
 
 def _energy_rows(energy: NetworkEnergy) -> list[tuple[str, str]]:
-    since = f" from {energy.since:g} s on" if energy.since else ""
+    since = f" from {energy.since:g} s on, when the network has found itself" if energy.since else ""
     rows = [
         (
             "energy",

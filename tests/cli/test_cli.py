@@ -516,6 +516,21 @@ def test_no_progress_off_a_terminal(
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_line_takes_the_place_of_a_bar_off_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = threading.Event()
+    monkeypatch.setattr(common, "note", lambda text: (print(text, file=sys.stderr), said.set()))
+    monkeypatch.setattr(common, "PROGRESS_AFTER", 0.01)
+    with common.progress(3, "counting", "Counting to three.") as advance:
+        assert said.wait(60)
+        advance(3)
+    monkeypatch.setattr(common, "PROGRESS_AFTER", 60.0)
+    with common.progress(3, "counting", "Counting quickly.") as advance:
+        advance(3)
+    assert capsys.readouterr() == ("", "Counting to three.\n")
+
+
 def test_progress_ends_when_the_work_fails(terminal: io.StringIO) -> None:
     def work() -> None:
         with common.progress(None, "counting"):

@@ -42,7 +42,7 @@ def stand_in(monkeypatch, tmp_path):
     program = tmp_path / "testbed"
     program.write_text(f"#!/bin/sh\ncat > {tmp_path}/scenario\ncp {log} $2\n")
     program.chmod(0o755)
-    monkeypatch.setattr(engine, "build", lambda: program)
+    monkeypatch.setattr(engine, "build", lambda say: program)
     monkeypatch.setattr(
         FirmwareProgram, "copy", lambda self, identity, folder: folder / f"{self.path}-{identity}.elf"
     )
@@ -77,6 +77,33 @@ def test_the_table_and_the_check(stand_in, meadow):
     result = run(meadow, "--seconds", 2, "--check")
     assert result.exit_code == 1
     assert "meadow: 1 pair of messages" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "since", "told"),
+    [
+        (["--seconds", 151], "150", False),
+        ([], "150", False),
+        (["--seconds", 150], None, True),
+        (["--seconds", 151, "--energy-from", 20], "20", False),
+        (["--seconds", 151, "--energy-from", 0], None, False),
+    ],
+)
+def test_with_a_schedule_charge_counts_when_the_network_has_found_itself(
+    stand_in, root, tmp_path, args, since, told
+):
+    scenario, _ = stand_in
+    result = run(root / "examples/micaz_months.toml", "--motes", 3, "--keep", tmp_path / "kept", *args)
+    assert result.exit_code == 0, result.output
+    lines = [line for line in scenario.read_text().splitlines() if line.startswith("states")]
+    assert lines == ([] if since is None else [f"states {since}"])
+    assert ("Days count the time in which the network finds itself" in result.stderr) == told
+
+
+def test_without_a_schedule_all_charge_counts(stand_in, meadow):
+    scenario, _ = stand_in
+    assert run(meadow, "--seconds", 200).exit_code == 0
+    assert "states" not in scenario.read_text()
 
 
 def test_without_seconds_it_runs_at_real_pace_and_says_how_to_connect(stand_in, meadow):
@@ -203,7 +230,7 @@ def test_an_engine_that_fails(stand_in, meadow, monkeypatch, tmp_path):
     program = tmp_path / "broken"
     program.write_text("#!/bin/sh\necho 'line 1: no' >&2\nexit 2\n")
     program.chmod(0o755)
-    monkeypatch.setattr(engine, "build", lambda: program)
+    monkeypatch.setattr(engine, "build", lambda say: program)
     result = run(meadow, "--seconds", 2)
     assert result.exit_code == 1
     assert "line 1: no" in result.stderr

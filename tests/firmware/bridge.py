@@ -102,7 +102,7 @@ def write(path: Path, text: str) -> None:
 
 def build(target: Path, command: Sequence[str | Path]) -> Path:
     """`command` with `-o target`, unless it is there or another process makes it just now."""
-    with locked(target.parent):
+    with locked(target.parent, "the core"):
         if not target.exists():
             half = target.with_name(f"{target.name}.half")
             run([*command, "-o", half])

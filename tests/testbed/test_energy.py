@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,10 @@ def test_the_report_tells_each_mote_and_gateways_apart() -> None:
     assert "mote 1 lasts 0.2 days" in rows["energy"]
     assert "radio receiving 86%, processor idle 14%; starts a second: processor 2" in rows["mote 1"]
     assert rows["on mains"].startswith("gateway 3: 22.921 mA")
+    assert "from " not in rows["energy"]
+    later = replace(energy, since=150.0)
+    told = dict(lines_of(replace(report, networks=(replace(report.networks[0], energy=later),))))
+    assert "the mean mote from 150 s on, when the network has found itself;" in told["energy"]
 
 
 def test_a_high_band_draws_more() -> None:

@@ -1,0 +1,40 @@
+"""Two builds of one thing wait for one another, and say so."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from basestation.testbed import build_lock
+from basestation.testbed.build_lock import locked
+
+
+def test_who_waits_for_another_build_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_lock, "TELL_AFTER", 0.01)
+    told, waits, done = [], threading.Event(), threading.Event()
+
+    def say(text: str) -> None:
+        told.append(text)
+        waits.set()
+
+    def second() -> None:
+        with locked(tmp_path, "the testbed", say):
+            done.set()
+
+    with locked(tmp_path, "the testbed", say):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waits.wait(60)
+        assert not done.is_set()
+    thread.join(60)
+    assert done.is_set()
+    assert told == ["waiting for another build of the testbed to end"]
+
+
+def test_who_need_not_wait_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build_lock, "TELL_AFTER", 0.0)
+    told: list[str] = []
+    for _ in range(3):
+        with locked(tmp_path / "new", "the testbed", told.append):
+            pass
+    assert told == []
