@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from basestation.causality.boots import BOOTS
 from basestation.live.clock import cycles_in
@@ -24,6 +24,7 @@ REMEMBERED = 128  # payloads of each mote: fewer than a round of its sequence, i
 # Beacons that wait for their proofs, each known by gateway, sender, number and MIC. To push one out, a stranger would
 # have to send as many between it and its proof: no line carries that.
 PENDING = 1024
+OTHERS = 16  # gateways; ids beyond the motes' are theirs, and a liar may take any number of them
 STRAY_BYTES = 8  # of a digest
 LONG_AGO = -(1 << 62)
 PENDING_NS = 10_000_000_000  # a proof follows its beacon at once; later it is another one's
@@ -231,10 +232,12 @@ class Guard:
             cycles = None  # our clock has stood still, or is wrong
         last = self._health.get(health.source)
         first = _first_seen(self._reports, health.source, health.mic, mono_ns)
+        limit_others(self._motes, self._reports)
         if not self._is_news(health, last, epoch, cycles, sure):
             copy = first is not None and mono_ns - first <= COPY_NS
             return Verdict.LATE if copy or _is_recent(health, epoch, cycles) else Verdict.REPLAYED
         self._health[health.source] = health
+        limit_others(self._motes, self._health)
         if last is None and not _is_told(health, epoch, cycles):
             return Verdict.UNPROTECTED
         if health.source < self._motes:
@@ -328,6 +331,14 @@ def rounds_ahead(beacon: Beacon, now: tuple[int, int] | None) -> int:
     if now is None or beacon.epoch != now[0]:
         return 0
     return rounds_later(beacon.round, round_at(beacon.time, now[1]))
+
+
+def limit_others(motes: int, *known: dict[int, Any]) -> None:
+    """Let each of these remember the newest few nodes alone that are no motes."""
+    for nodes in known:
+        if len(nodes) > OTHERS:
+            for node in [node for node in nodes if node >= motes][:-OTHERS]:
+                del nodes[node]
 
 
 def _first_seen(all_seen: Seen, node: int, said: bytes, mono_ns: int) -> int | None:

@@ -18,7 +18,7 @@ from basestation.live.alarms import CHARGED_MV, LOW_MV, Alarms
 from basestation.live.commands import name_of
 from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
 from basestation.live.evidence import SECOND
-from basestation.live.guard import WORDS, Verdict
+from basestation.live.guard import WORDS, Verdict, limit_others
 from basestation.live.happenings import (
     Acknowledged,
     Arrived,
@@ -313,6 +313,7 @@ class Station:
             again, times = True, 1  # it has lost count, or is another mote in its place
         if before is None or again or times == 0:
             self._boots[node], self._booted_ns[node] = boots, self.timeline.mono_ns
+            limit_others(self.deployment.network.motes, self._boots, self._booted_ns)
         if again and counts is not None:
             unseen = times - (counts.reboots - counts.reboots_reported)
             counts.restarts.add(self.timeline.now[0], max(0, unseen))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from basestation.arrivals import Arrival
-from basestation.live.guard import COPY_NS
+from basestation.live.guard import COPY_NS, OTHERS, Guard
 from basestation.live.happenings import Alarm, Delivered, Happening, Reboot, Strange
 from basestation.live.station import Station
 from basestation.simulator.gateway_line import serial_line
@@ -203,6 +203,24 @@ def test_old_health_is_replayed_health() -> None:
     newest = station.motes[2].health
     assert newest is not None
     assert (newest.boots, newest.sent) == (2, 242)  # a mote that lost its count is believed by its time
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_who_speaks_as_ever_new_gateways_does_not_fill_the_memory(old: bool) -> None:
+    """A mote that has the key and lies, with reports out of sync or old ones; what is known of motes stays."""
+    network = deployment()
+    guard, layout = Guard(network), layout_of(network)
+    seal, now = Seal(KEY, layout), 3600 * CRYSTAL_HZ
+    for number, source in enumerate([2, *range(MOTES, 500)]):
+        in_sync, time = (True, 0) if old and source != 2 else (False, now)
+        report = Health(source, time, 1, int(in_sync), 7, layout.hash, number, *[0] * 7)
+        frame = seal.sealed_health(report)
+        found = guard.judge(frame.data, decode_message(frame, layout), 1, now, number)
+        assert found.verdict.is_let_in != in_sync
+    assert 2 in guard._health
+    assert len(guard._health) == (1 if old else 1 + OTHERS)
+    assert len(guard._reports) == 1 + OTHERS
+    assert max(guard._reports) == 499
 
 
 def test_behind_a_foreign_gateway_a_beacon_is_believed_after_its_proof() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from basestation.arrivals import Arrival, Line, LineCount
 from basestation.live import overtakings
 from basestation.live import station as station_module
+from basestation.live.guard import OTHERS
 from basestation.live.happenings import (
     Acknowledged,
     Alarm,
@@ -620,6 +621,17 @@ def test_before_any_time_is_known_messages_pass_without_one():
     found = play(station, [line for line in lines if b"\x70" not in line.packet[3:4]])
     assert len(names(found)) == 4
     assert sum(mote.untimed for mote in station.snapshot(0).motes) == 4
+
+
+def test_who_speaks_as_ever_new_gateways_does_not_fill_the_memory():
+    """Reports without a record are taken for those of our own gateways."""
+    station = Station(SETUP)
+    motes = SETUP.network.motes
+    play(station, [arrival(health(1, 0, SETUP), 1)])
+    play(station, [arrival(health(source, 0, SETUP), source * 10**9) for source in range(motes, 500)])
+    assert 1 in station._boots
+    assert len(station._boots) == len(station._booted_ns) == 1 + OTHERS
+    assert max(station._boots) == 499
 
 
 def test_memory_is_bounded_while_no_time_is_known(monkeypatch):
