@@ -10,10 +10,9 @@ __attribute__((noinline)) void bundle_open(const radio_heard_t *bundle, uint32_t
     radio_heard_t part = *bundle;
     part.message.type = CAUSEWAY_AM_DATA;
     part.message.length = CAUSEWAY_PAYLOAD_BYTES;
-    for (uint8_t i = 0; i < 2; i++) {
-        memcpy(part.message.data, bundle->message.data + i * CAUSEWAY_PAYLOAD_BYTES, CAUSEWAY_PAYLOAD_BYTES);
-        take(&part, now);
-    }
+    take(&part, now);
+    memcpy(part.message.data, bundle->message.data + CAUSEWAY_PAYLOAD_BYTES, CAUSEWAY_PAYLOAD_BYTES);
+    take(&part, now);
 }
 
 #endif

@@ -6,14 +6,23 @@
 
 #define ROOT_IS_GATEWAY (CAUSEWAY_ROOT >= CAUSEWAY_MOTES)
 
+/* Our distance from the gateway, or TIMESYNC_NO_HOPS. */
+static uint8_t distance_at(uint32_t now)
+{
+    return ROOT_IS_GATEWAY && timesync_in_sync(now) ? timesync_hops() : TIMESYNC_NO_HOPS;
+}
+
 bool hops_known(uint32_t now)
 {
-    return ROOT_IS_GATEWAY && timesync_in_sync(now) && timesync_hops() != TIMESYNC_NO_HOPS;
+    return distance_at(now) != TIMESYNC_NO_HOPS;
 }
 
 uint8_t hops_own(uint32_t now)
 {
-    uint8_t distance = hops_known(now) ? timesync_hops() : CAUSEWAY_HOPS;
+    uint8_t distance = distance_at(now);
+    if (distance == TIMESYNC_NO_HOPS) {
+        distance = CAUSEWAY_HOPS;
+    }
     return (uint8_t)((CAUSEWAY_CLOCK_WIDTH || distance < CAUSEWAY_HOPS ? distance : CAUSEWAY_HOPS) - 1);
 }
 
@@ -23,8 +32,8 @@ bool hops_take(uint8_t *flags, uint32_t now)
     if (left == 0) {
         return false;
     }
-    if (hops_known(now)) {
-        uint8_t distance = timesync_hops();
+    uint8_t distance = distance_at(now);
+    if (distance != TIMESYNC_NO_HOPS) {
         if (left < distance && left < CW_DATA_HOPS_TOP) {
             return false;
         }

@@ -22,10 +22,7 @@
 #define NETCLOCK_REACH (INT32_C(1) << 23)
 
 /** How far apart two times are, by their difference. */
-static inline uint32_t netclock_size(int32_t difference)
-{
-    return difference < 0 ? 0U - (uint32_t)difference : (uint32_t)difference;
-}
+uint32_t netclock_size(int32_t difference);
 
 /** Jump: at local time `local` it is `network`, with no skew and nothing to correct. */
 void netclock_set(uint32_t local, uint32_t network);

@@ -1,5 +1,6 @@
 #include "node.h"
 
+#include "earlier.h"
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/events.h"
@@ -82,11 +83,6 @@ static __attribute__((noinline)) void check(uint32_t now)
         board_reset();
     }
 #endif
-}
-
-static uint32_t earlier(uint32_t a, uint32_t b)
-{
-    return clock_before(a, b) ? a : b;
 }
 
 static uint32_t due; /* when somebody has something to do */

@@ -4,6 +4,7 @@
 
 #include "causeway/am.h"
 #include "causeway/bytes.h"
+#include "earlier.h"
 #include "hal/clock.h"
 #include "identity.h"
 #include "repair.h"
@@ -65,7 +66,7 @@ outbox_frame_t *outbox_place(void)
 }
 
 /* A message of ours to all. */
-static void address(radio_message_t *message, uint8_t type, uint8_t length)
+static __attribute__((noinline)) void address(radio_message_t *message, uint8_t type, uint8_t length)
 {
     message->dest = CW_AM_BROADCAST;
     message->source = identity_id();
@@ -445,11 +446,6 @@ void outbox_service(uint32_t now)
     }
 }
 
-static uint32_t sooner(uint32_t a, uint32_t b)
-{
-    return clock_before(a, b) ? a : b;
-}
-
 static uint32_t when_to_try(const outbox_frame_t *frame, uint32_t now)
 {
 #if CAUSEWAY_SCHEDULED
@@ -465,24 +461,24 @@ uint32_t outbox_next(uint32_t now)
 {
     if (busy) {
 #if CAUSEWAY_SCHEDULED
-        return sooner(going.deadline + RADIO_PATIENCE + 1, schedule_next(now));
+        return earlier(going.deadline + RADIO_PATIENCE + 1, schedule_next(now));
 #else
         return going.deadline + RADIO_PATIENCE + 1;
 #endif
     }
-    uint32_t next = sooner(now + IDLE_PAUSE, timesync_next());
+    uint32_t next = earlier(now + IDLE_PAUSE, timesync_next());
 #if CAUSEWAY_SCHEDULED
     if (!may_speak() && clock_before(next, now)) {
         next = now + IDLE_PAUSE; /* a question waits until we listen */
     }
-    next = sooner(next, schedule_next(now));
+    next = earlier(next, schedule_next(now));
     if (role_sleeps) {
         return next; /* and knows when a frame may go */
     }
 #endif
     for (const outbox_frame_t *frame = frames; frame < END; frame++) {
         if (frame->used) {
-            next = sooner(next, when_to_try(frame, now));
+            next = earlier(next, when_to_try(frame, now));
         }
     }
     return next;

@@ -32,25 +32,28 @@ static uint16_t jitter(uint32_t slack)
     return random_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
 }
 
-/* Pass a message on with this byte changed. */
-static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint8_t at, uint8_t changed,
-                    uint32_t not_before, uint32_t deadline)
+/* Pass a message on. Where its copy is, for a byte to be changed; NULL if there was no room. */
+static outbox_frame_t *pass_on(outbox_kind_t kind, const radio_message_t *message, uint32_t not_before,
+                               uint32_t deadline)
 {
     uint32_t wait = CAUSEWAY_SCHEDULED ? 0 : jitter(deadline - not_before); /* else turns keep them apart */
     outbox_frame_t *frame = traffic_frame(kind, message->type, message->length, not_before + wait, deadline);
     if (frame) {
         memcpy(frame->message.data, message->data, message->length);
-        frame->message.data[at] = changed;
 #if CAUSEWAY_SCHEDULED
         frame->round = schedule_round();
 #endif
         outbox_put(frame);
     }
+    return frame;
 }
 
 void relaying_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now)
 {
-    pass_on(OUTBOX_PLAIN, message, at, changed, now, now + DEADLINES_PLAIN);
+    outbox_frame_t *frame = pass_on(OUTBOX_PLAIN, message, now, now + DEADLINES_PLAIN);
+    if (frame) {
+        frame->message.data[at] = changed;
+    }
 }
 
 static void leave(const uint8_t *payload)
@@ -78,7 +81,10 @@ void relaying_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
         count(&traffic.late);
         stamping_note(RECORDER_LATE, payload);
     } else {
-        pass_on(OUTBOX_RELAY, &heard->message, CAUSEWAY_FLAGS_AT, flags, not_before, deadline);
+        outbox_frame_t *frame = pass_on(OUTBOX_RELAY, &heard->message, not_before, deadline);
+        if (frame) {
+            frame->message.data[CAUSEWAY_FLAGS_AT] = flags;
+        }
     }
 }
 

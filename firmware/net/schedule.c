@@ -35,10 +35,13 @@ enum {
 #define AT_MOST 0xC000U /* cycles: all phases are shorter, and turns can be counted a round beyond */
 _Static_assert(CAUSEWAY_PHASE < AT_MOST && CYCLE < UINT16_MAX - AT_MOST - 256,
                "packet_formats/schedule.py refuses longer ones");
-#define JOIN_FIRST (2 * TIMESYNC_PERIOD)
-#define JOIN_LISTEN (TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4)
-#define JOIN_PAUSE (120 * SECOND)
-#define JOIN_PAUSE_LONG (1800 * SECOND)
+/* Without the time, times are in units of 2 s: half of 32 bits tells them. */
+#define COARSE(cycles) ((uint16_t)((cycles) >> 16))
+#define JOIN_FIRST (COARSE(2 * TIMESYNC_PERIOD) + 1)
+#define JOIN_LISTEN (COARSE(TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4) + 1)
+#define JOIN_FOUND (COARSE(PERIOD) + 1)
+#define JOIN_PAUSE COARSE(120 * SECOND)
+#define JOIN_PAUSE_LONG COARSE(1800 * SECOND)
 
 static uint8_t phase;   /* the present one, or the next that we want: 0 .. PHASES - 1, or OUTSIDE */
 static uint8_t round;   /* of phases with data, else SCHEDULE_NO_ROUND, */
@@ -56,17 +59,23 @@ static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round 
 static cw_flag_t heard_farther;           /* somebody was heard in the last phase of the level behind us */
 static cw_flag_t answered;                /* the gateway has spoken last */
 static cw_flag_t has_channel;             /* we have just sent, and may go on at once */
+static cw_flag_t open;                    /* the phase has begun */
 static cw_flag_t on;                      /* the receiver is */
 static uint16_t on_since, on_lately;      /* when it was switched on; how long it was since the last window */
 static uint16_t duty;                     /* how long it is in a window, eight times the mean */
 static cw_flag_t lost;                    /* the time is not known well enough: see join() */
-static uint32_t join_until; /* awake until then: for the network if lost, or as it was just found */
-static uint32_t join_again; /* lost: listens again then */
+static uint16_t join_until; /* COARSE: awake until then, for the network if lost, or as it was just found */
+static uint16_t join_again; /* COARSE: lost, it listens again then */
 static uint8_t join_tries;
 
 /* ---- Where in the window ---- */
 
-/* Cycles since we turned to the phase, 0 before that. Within a phase 16 bits tell all. */
+static uint16_t later(uint16_t a, uint16_t b)
+{
+    return a < b ? b : a;
+}
+
+/* Cycles since we turned to the phase, 0 until then. Within a phase 16 bits tell all. */
 static __attribute__((noinline)) uint16_t at(uint32_t local)
 {
     uint32_t since = local - starts;
@@ -83,7 +92,7 @@ static uint8_t periods(uint32_t cycles)
 }
 
 /* The opening that is nearest to a local time. */
-static uint32_t opening_at(uint32_t local)
+static __attribute__((noinline)) uint32_t opening_at(uint32_t local)
 {
     uint32_t since = timesync_network(local) & (PERIOD - 1);
     return since > PERIOD / 2 ? local + (PERIOD - since) : local - since;
@@ -119,6 +128,11 @@ uint32_t schedule_opening(uint32_t now)
 
 /* ---- Who listens when ---- */
 
+static __attribute__((noinline)) bool speaks_soon(uint32_t now)
+{
+    return timesync_speaks(now + NEAR);
+}
+
 static bool has_beacon(void)
 {
     return (number & (CAUSEWAY_BEACON_EVERY - 1)) == 0;
@@ -127,15 +141,14 @@ static bool has_beacon(void)
 /* Windows with a beacon since that of the last one taken. */
 static uint8_t beacons_missed(uint32_t now)
 {
-    uint32_t before = opened - timesync_taken(now);
-    return (int32_t)(before - ahead) <= 0 ? 0 : (uint8_t)(periods(before) / CAUSEWAY_BEACON_EVERY);
+    return (uint8_t)(periods(opened - timesync_taken(now)) / CAUSEWAY_BEACON_EVERY);
 }
 
 /* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else
  * drives. */
 static bool wants_beacon(uint8_t slot, uint32_t now)
 {
-    if (timesync_speaks(now + NEAR)) {
+    if (speaks_soon(now)) {
         return true;
     }
     uint8_t missed = beacons_missed(now);
@@ -154,7 +167,7 @@ static bool wants_phase(uint32_t now)
     if (phase < SLOTS) {
         return wants_beacon(phase, now);
     }
-    if (level > ours + 1 || level + 1 < ours) {
+    if ((uint8_t)(level + 1 - ours) > 2) { /* neither ours nor beside it */
         return false;
     }
     return round == 0 || (level > ours ? heard_farther : schedule_on_due(SCHEDULE_NO_ROUND));
@@ -185,27 +198,26 @@ static bool has_something(void)
 static uint16_t over_at(void)
 {
     uint16_t quiet = last_frame + quiet_time();
-    uint16_t least = round == 0 && !answered ? ahead + learned[level - 1] : 0;
-    return quiet > least ? quiet : least;
+    return round == 0 && !answered ? later(quiet, ahead + learned[level - 1]) : quiet;
 }
 
 static bool is_over(uint32_t now)
 {
-    uint16_t damaged = radio_counters()->crc;
+    uint16_t damaged = radio_counters()->crc, present = at(now);
     bool speaking = phase < SLOTS && schedule_on_sending(); /* a command may follow our beacon */
     if (speaking || radio_busy() || damaged != errors_seen) {
         errors_seen = damaged;
-        last_frame = at(now);
+        last_frame = later(present, ahead);
         return false;
     }
-    if (round == 0 && level < ours && at(now) >= ahead && !schedule_on_due(SCHEDULE_NO_ROUND)) {
+    if (round == 0 && level < ours && present >= ahead && !schedule_on_due(SCHEDULE_NO_ROUND)) {
         return true; /* all of ours was passed on */
     }
-    if (at(now) < over_at()) {
+    if (present < over_at()) {
         return false;
     }
     if (phase < SLOTS) {
-        return !timesync_speaks(now + NEAR) && (beacons_missed(now) == 0 || !has_beacon());
+        return !speaks_soon(now) && (beacons_missed(now) == 0 || !has_beacon());
     }
     return !has_something();
 }
@@ -229,14 +241,10 @@ static void learn(void)
 static void find_opening(uint32_t now)
 {
     opened = opening_at(now);
+    starts = opened - ahead;
     number = periods(timesync_network(opened));
     uint8_t hops = timesync_hops();
     ours = hops < CAUSEWAY_LEVELS ? hops : CAUSEWAY_LEVELS;
-}
-
-static bool is_open(uint32_t now)
-{
-    return phase < OUTSIDE && !clock_before(now, starts);
 }
 
 /* Find the next phase's time and level. */
@@ -245,9 +253,9 @@ static void advance(uint32_t now)
     phase++;
     starts += length;
     length = phase < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
-    if (phase == 0 || phase == SLOTS) {
+    if (phase == SLOTS) {
         find_opening(now);
-        starts = opened - ahead + (phase == 0 ? 0 : CAUSEWAY_DATA_START);
+        starts += CAUSEWAY_DATA_START;
     }
     if (phase == OUTSIDE) {
         level = 0;
@@ -265,7 +273,7 @@ static void advance(uint32_t now)
 static void turn_to_next(uint32_t now)
 {
     learn();
-    if (phase >= SLOTS && level == ours + 1) {
+    if (phase >= SLOTS && level == (uint8_t)(ours + 1)) {
         heard_farther = round == 0 || last_frame > ahead;
     }
     do {
@@ -275,11 +283,9 @@ static void turn_to_next(uint32_t now)
 
 static void set_ahead(uint32_t now)
 {
-    uint32_t guard = (uint32_t)timesync_error(now) + CAUSEWAY_GUARD_MARGIN;
-    if (guard < CAUSEWAY_GUARD) {
-        guard = CAUSEWAY_GUARD;
-    }
-    ahead = (uint16_t)(SCHEDULE_START_TIME + RADIO_WAKE_TIME + (guard < ERROR_MOST ? guard : ERROR_MOST));
+    uint16_t error = timesync_error(now);
+    uint16_t guard = error < ERROR_MOST ? error + CAUSEWAY_GUARD_MARGIN : ERROR_MOST;
+    ahead = SCHEDULE_START_TIME + RADIO_WAKE_TIME + later(guard, CAUSEWAY_GUARD);
 }
 
 /* ---- Without the time ---- */
@@ -290,24 +296,28 @@ static bool is_lost(uint32_t now)
 }
 
 /* Whether to listen beside the windows: for the network, or just after it was found. */
-static bool join(uint32_t now)
+static bool joins(uint32_t now)
 {
+    return (int16_t)(uint16_t)(COARSE(now) - join_until) < 0;
+}
+
+static void join(uint32_t now)
+{
+    uint16_t present = COARSE(now);
     if ((phase == OUTSIDE || lost) && is_lost(now) != lost) {
         lost = !lost;
         join_tries = 0;
-        join_until = now + (lost ? JOIN_FIRST : PERIOD);
+        join_until = (uint16_t)(present + (lost ? JOIN_FIRST : JOIN_FOUND));
     }
-    if (clock_before(now, join_until)) {
-        join_again = now + (join_tries < JOIN_EAGER ? JOIN_PAUSE : JOIN_PAUSE_LONG);
-        return true;
+    if (joins(now)) {
+        join_again = (uint16_t)(present + (join_tries < JOIN_EAGER ? JOIN_PAUSE : JOIN_PAUSE_LONG));
+        return;
     }
-    join_until = now; /* not half the clock's range ago, ever */
-    if (lost && !clock_before(now, join_again)) {
+    join_until = present; /* not half the clock's range ago, ever */
+    if (lost && (int16_t)(uint16_t)(present - join_again) >= 0) {
         join_tries = (uint8_t)(join_tries + (join_tries < JOIN_EAGER));
-        join_until = now + JOIN_LISTEN;
-        return true;
+        join_until = present + JOIN_LISTEN;
     }
-    return false;
 }
 
 /* ---- The receiver ---- */
@@ -318,8 +328,8 @@ void schedule_start(uint32_t now)
     round = SCHEDULE_NO_ROUND;
     on = true;
     lost = true;
-    join_until = now + JOIN_FIRST;
-    join_again = now;
+    join_again = COARSE(now);
+    join_until = join_again + JOIN_FIRST;
 }
 
 bool schedule_awake(void)
@@ -332,11 +342,11 @@ bool schedule_awake(void)
 static void find_window(uint32_t now)
 {
     set_ahead(now);
-    opened = opening_at(now);
-    bool before = clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2);
-    starts = opened + (before ? 0 : PERIOD) - ahead;
+    find_opening(now);
     length = 0;
-    if (!lost && before && !clock_before(now, starts)) {
+    if (!clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2)) {
+        starts += PERIOD;
+    } else if (!lost && !clock_before(now, starts)) {
         duty = (uint16_t)(duty + on_lately - (duty + 4U) / 8);
         on_lately = 0;
         phase = UINT8_MAX; /* the first comes next */
@@ -349,7 +359,7 @@ static void follow_window(uint32_t now)
     if (lost) {
         phase = OUTSIDE - 1;
         advance(now);
-    } else if (phase != OUTSIDE && (at(now) >= length || (role_sleeps && is_open(now) && is_over(now)))) {
+    } else if (phase != OUTSIDE && (at(now) >= length || (role_sleeps && on && is_over(now)))) {
         turn_to_next(now);
     }
     if (phase == OUTSIDE) {
@@ -365,9 +375,11 @@ void schedule_step(uint32_t now)
         on = true;
         return;
     }
-    bool joining = join(now);
+    join(now);
+    bool joining = joins(now);
     follow_window(now);
-    if (joining || is_open(now) || timesync_speaks(now) || (on && schedule_on_sending())) {
+    open = phase < OUTSIDE && at(now) > 0;
+    if (joining || open || timesync_speaks(now) || (on && schedule_on_sending())) {
         if (!on || joining) { /* which is rare, and not counted */
             on_since = BRIEF(now);
         }
@@ -415,11 +427,6 @@ void schedule_on_sent(uint32_t now)
 }
 
 /* ---- Turns ---- */
-
-static uint16_t later(uint16_t a, uint16_t b)
-{
-    return a < b ? b : a;
-}
 
 /* Cycles from the first turn of a mote to ours, if ids are counted from somewhere else in each window. */
 static uint16_t turn_of(uint8_t window)
@@ -486,33 +493,26 @@ uint32_t schedule_turn_after(uint32_t time)
 }
 
 /* When to look again at an open phase, if nothing is heard: at our turn, or when it may be over. */
-static uint32_t look_again(uint32_t now)
+static uint16_t look_again(uint32_t now)
 {
     uint16_t present = at(now);
     uint16_t then = has_something() ? turn_from(present + LEAD + LEAD_LATE + 1) - LEAD : over_at();
     if (present >= then) {
         then = phase < SLOTS ? length : present + CAUSEWAY_MINI_SLOT; /* a beacon is waited for */
     }
-    return starts + (then < length ? then : length);
-}
-
-static uint32_t sooner(uint32_t a, uint32_t b)
-{
-    return clock_before(a, b) ? a : b;
+    return then < length ? then : length;
 }
 
 uint32_t schedule_next(uint32_t now)
 {
-    if (!role_sleeps) {
-        return starts + length;
+    if (role_sleeps && lost) {
+        return now + SECOND;
     }
-    uint32_t next = starts;
-    if (lost) {
-        next = now + SECOND;
-    } else if (is_open(now)) {
-        next = on ? look_again(now) : starts + length;
+    uint16_t then = role_sleeps && !open ? 1 : length;
+    if (role_sleeps && open && on) {
+        then = look_again(now);
     }
-    return clock_before(now, join_until) ? sooner(next, join_until) : next;
+    return starts + then; /* whoever is awake comes here every second */
 }
 
 /* ---- Beacons ---- */
@@ -524,12 +524,12 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
     }
     uint32_t slot = opening_at(now) + (uint16_t)(hops * CAUSEWAY_BEACON_SLOT);
     uint32_t turn = slot + turn_of(0);
-    if (clock_before(now, slot + CAUSEWAY_BEACON_SLOT / 2) && !clock_before(now, slot - PERIOD / 8)) {
+    if (now - slot + PERIOD / 8 < PERIOD / 8 + CAUSEWAY_BEACON_SLOT / 2) { /* soon, or it has just begun */
         *when = clock_before(now, turn) ? turn : now;
         return true;
     }
     *when = now + random_below(CAUSEWAY_BEACON_SLOT);
-    return !role_sleeps || lost || clock_before(now, join_until);
+    return !role_sleeps || lost || joins(now);
 }
 
 /* Those who wait have seen it at turns of their own, in the same order. */
@@ -538,9 +538,9 @@ uint32_t schedule_behind_beacon(void)
     return clock_now() + radio_airtime(CAUSEWAY_BEACON_BYTES) + CAUSEWAY_MINI_SLOT + turn_of(0);
 }
 
-bool schedule_may_succeed(uint32_t now)
+bool schedule_may_succeed(uint32_t now, uint8_t missed)
 {
-    return phase == 0 && has_beacon() && !clock_before(now, opened);
+    return phase == 0 && has_beacon() && at(now) >= ahead && beacons_missed(now) >= missed;
 }
 
 uint16_t schedule_successor_turn(void)
@@ -550,13 +550,14 @@ uint16_t schedule_successor_turn(void)
 
 bool schedule_for_commands(uint32_t now)
 {
-    return phase < SLOTS && !timesync_speaks(now + NEAR) && phase == timesync_hops();
+    return phase < SLOTS && !speaks_soon(now) && phase == timesync_hops();
 }
 
 bool schedule_sound(uint32_t now)
 {
-    return phase <= OUTSIDE && !clock_before(now + JOIN_FIRST, join_until) &&
-           !clock_before(now + JOIN_PAUSE_LONG, join_again);
+    uint16_t present = COARSE(now);
+    return phase <= OUTSIDE && (int16_t)(uint16_t)(join_until - present) <= (int16_t)JOIN_FIRST &&
+           (int16_t)(uint16_t)(join_again - present) <= (int16_t)JOIN_PAUSE_LONG;
 }
 
 #endif

@@ -85,8 +85,9 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when);
 /** The local time of our turn behind a beacon that has just begun. */
 uint32_t schedule_behind_beacon(void);
 
-/** Whether a window with a beacon has just opened, in which we may go on as the root's successor. */
-bool schedule_may_succeed(uint32_t now);
+/** Whether a window with a beacon has just opened, and that of so many windows was missed: we may go on as
+ * the root's successor. */
+bool schedule_may_succeed(uint32_t now, uint8_t missed);
 
 /** Cycles by which a successor's beacons come later than the root's would: if there are several, the lowest
  * id speaks first, and the others hear it. */

@@ -89,9 +89,15 @@ uint8_t syncline_hops(void)
 
 /* ---- The pairs ---- */
 
+/* Cycles from a pair to the newest. */
+static __attribute__((noinline)) uint32_t since_pair(const pair_t *pair)
+{
+    return window[0].local - pair->local;
+}
+
 static bool is_usable(const pair_t *pair)
 {
-    return window[0].local - pair->local <= MEMORY &&
+    return since_pair(pair) <= MEMORY &&
            netclock_size((int32_t)(pair->offset - window[0].offset)) <= OFFSET_MOST;
 }
 
@@ -141,11 +147,6 @@ void syncline_move_up(uint16_t error, uint32_t now)
 
 /* ---- The fit ---- */
 
-static uint32_t span(void)
-{
-    return window[0].local - window[pairs - 1].local;
-}
-
 /* y per x is cycles in 1024, so the quotient is wanted times 2^14. */
 static int16_t slope(int32_t xy, int32_t xx)
 {
@@ -163,7 +164,7 @@ static int16_t slope(int32_t xy, int32_t xx)
 /* Relative to the means, as far as they are known. */
 static point_t point_of(const fit_t *fit, const pair_t *pair)
 {
-    int16_t before = (int16_t)((window[0].local - pair->local) >> 10);
+    int16_t before = (int16_t)(since_pair(pair) >> 10);
     int16_t more = (int16_t)(pair->offset - window[0].offset);
     return (point_t){(int16_t)(-before - fit->mean_x), (int16_t)(more - (int16_t)(fit->mean_y >> 8))};
 }
@@ -204,28 +205,29 @@ static void find_residual(fit_t *fit)
     }
 }
 
-static uint16_t drift_of(uint16_t residual)
+static uint16_t drift_of(uint16_t residual, uint32_t span)
 {
-    if (pairs < 2 || span() < SPAN_LEAST) {
+    if (span < SPAN_LEAST) {
         return DRIFT_UNKNOWN;
     }
-    uint32_t unsure = ((uint32_t)(TIMESYNC_NOISE + residual) << 16) / (span() >> 4);
+    uint32_t unsure = ((uint32_t)(TIMESYNC_NOISE + residual) << 16) / (span >> 4);
     return unsure > DRIFT_UNKNOWN - DRIFT_LEAST ? DRIFT_UNKNOWN : (uint16_t)(unsure + DRIFT_LEAST);
 }
 
 bool syncline_fit(uint8_t error, uint32_t now)
 {
     fit_t fit = {0};
+    uint32_t span = since_pair(&window[pairs - 1]); /* 0, if there is one */
     find_means(&fit);
-    if (pairs > 1 && span() >= SPAN_LEAST) {
+    if (span >= SPAN_LEAST) {
         find_skew(&fit);
     }
     find_residual(&fit);
     base_error = (uint16_t)((uint16_t)(error + TIMESYNC_NOISE) + fit.residual);
-    drift = drift_of(fit.residual);
+    drift = drift_of(fit.residual, span);
 
-    int32_t since_mean = (int32_t)(now - window[0].local) - fit.mean_x * INT32_C(1024);
-    int32_t gain = (since_mean >> 8) * skew + fit.mean_y * 256;
+    int32_t since_mean = ((int32_t)syncline_age(now) >> 8) - fit.mean_x * INT32_C(4); /* in 256 cycles */
+    int32_t gain = since_mean * skew + fit.mean_y * 256;
     uint32_t network = now + window[0].offset + (uint32_t)(gain >> 16);
     if (netclock_size((int32_t)(network - netclock_shown(now))) > ASTRAY) {
         return false;

@@ -5,6 +5,7 @@
 
 #include "causeway/records.h"
 #include "count.h"
+#include "earlier.h"
 #include "identity.h"
 #include "netclock.h"
 #include "random.h"
@@ -20,7 +21,8 @@ enum {
 #define AGE_MOST (UINT32_C(1) << 30) /* an older newest pair (9 hours) is moved up before its age wraps */
 /* cycles from the start to the first question, and between a root's */
 #define ASK_FIRST (UINT32_C(32768) / 4)
-#define ASK_MOST (60 * UINT32_C(32768)) /* cycles between questions, at last */
+#define ASK_DOUBLED 8 /* times that the pause between two questions is doubled */
+#define ASK_MOST (ASK_FIRST << ASK_DOUBLED)
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
 #if CAUSEWAY_SCHEDULED
@@ -36,6 +38,7 @@ enum {
  * A MICAz that has heard a single beacon is in sync for 47 s, 4.7 periods. */
 #define SILENCE ((uint32_t)(4 * TIMESYNC_PERIOD))
 #define SUCCESSION_STEP ((uint32_t)(TIMESYNC_PERIOD / 2 / CAUSEWAY_MOTES))
+#define BEACONS_MISSED 4 /* the same with a schedule, in whose windows all take turns */
 
 static uint8_t hops;     /* our own, by the last beacon taken */
 static uint16_t driver;  /* following: whose beacons we take; our own id: we are the successor */
@@ -43,7 +46,7 @@ static uint8_t outliers; /* in a row, off the line */
 
 static intent_t intent;
 static uint32_t beacon_at;
-static uint32_t ask_pause;
+static uint8_t ask_pause; /* the next one is ASK_FIRST, doubled so often */
 static uint32_t tidy_at;
 
 timesync_shared_t timesync;
@@ -86,7 +89,7 @@ void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
     outliers = 0;
     timeroot_start();
     timesync.burst = LISTEN_QUESTIONS;
-    ask_pause = ASK_FIRST;
+    ask_pause = 0;
     tidy_at = now + TIDY;
     timesync.counters = (timesync_counters_t){0};
 #if CAUSEWAY_MIC_BYTES
@@ -200,7 +203,8 @@ uint32_t timesync_taken(uint32_t now)
     return now - syncline_age(now);
 }
 
-bool timesync_speaks(uint32_t by)
+/* In its callers it would take fifty bytes more. */
+__attribute__((noinline)) bool timesync_speaks(uint32_t by)
 {
     return (intent == BEACON || intent == ANSWER) && !clock_before(by, beacon_at);
 }
@@ -340,18 +344,28 @@ static void succeed(uint32_t now)
     timesync_plan(BEACON, now + SUCCESSOR_TURN);
 }
 
-/* A mote whose clock is good has not heard whoever drives for long. */
-static bool must_succeed(uint32_t now)
+#if CAUSEWAY_SCHEDULED
+
+static bool is_silent(uint32_t now)
+{
+    return schedule_may_succeed(now, syncline_knows_skew() ? BEACONS_MISSED : BEACONS_MISSED + 1);
+}
+
+#else
+
+static bool is_silent(uint32_t now)
 {
     uint32_t wait = SILENCE - (syncline_knows_skew() ? TIMESYNC_PERIOD / 2 : 0) +
                     identity_id() * SUCCESSION_STEP;
-#if CAUSEWAY_SCHEDULED
-    if (!schedule_may_succeed(now)) {
-        return false;
-    }
+    return (int32_t)(syncline_age(now) - wait) > 0;
+}
+
 #endif
-    return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
-           (int32_t)(syncline_age(now) - wait) > 0;
+
+/* A mote whose clock is good has not heard whoever drives for long. */
+static bool must_succeed(uint32_t now)
+{
+    return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) && is_silent(now);
 }
 
 /* Whether this one is to drive rather than whom we follow. */
@@ -427,7 +441,7 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     kept_set(&timesync.sequence, beacon->sequence);
     hops = (uint8_t)(beacon->hops + 1);
     driver = beacon->root;
-    ask_pause = ASK_FIRST;
+    ask_pause = 0;
     if (is_successor()) {
         succeed(now); /* it has restarted, and others still follow it */
     } else {
@@ -467,8 +481,8 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
 static void ask_again(uint32_t now)
 {
     if (intent == NOTHING && !timesync_in_sync(now)) {
-        timesync_plan(QUESTION, now + ask_pause + random_below((uint16_t)ASK_FIRST));
-        ask_pause = ask_pause < ASK_MOST ? ask_pause * 2 + 1 : ASK_MOST;
+        timesync_plan(QUESTION, now + (ASK_FIRST << ask_pause % 16) + random_below((uint16_t)ASK_FIRST));
+        ask_pause = ask_pause < ASK_DOUBLED ? (uint8_t)(ask_pause + 1) : ASK_DOUBLED;
     }
 }
 
@@ -506,7 +520,7 @@ bool timesync_due(uint32_t now)
 
 uint32_t timesync_next(void)
 {
-    return intent != NOTHING && clock_before(beacon_at, tidy_at) ? beacon_at : tidy_at;
+    return intent != NOTHING ? earlier(beacon_at, tidy_at) : tidy_at;
 }
 
 #if CAUSEWAY_SCHEDULED

@@ -130,7 +130,7 @@ def test_times_far_ahead(gcc: str, meadow: Deployment, name: str, size: int, at:
         ("state", 2, u16(0)),  # of the random numbers
         ("last_tick", 4, u32(1 << 23)),
         ("outliers", 1, b"\xff"),
-        ("ask_pause", 4, u32(0)),
+        ("ask_pause", 1, b"\xff"),
         ("tidy_at", 4, u32(HOURS)),
         ("busy", 1, b"\xa5"),
         ("answered", 1, b"\xa5"),

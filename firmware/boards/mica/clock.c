@@ -60,6 +60,7 @@ enum {
 static uint32_t periods;     /* overflows served: local time >> 8 */
 static uint32_t not_periods; /* its complement, counted by itself: a wrong count does not wash itself clean */
 static uint8_t seen;         /* the last count read in this period */
+static uint16_t alarm_time;  /* low half of the alarm's; it is at most a second ahead */
 static cw_flag_t alarm_set;
 static uint8_t alarm_period; /* low byte of its time >> 8: in that period the compare is on, */
 static uint8_t alarm_count;  /* for this count */
@@ -70,7 +71,6 @@ static cw_flag_t asleep;     /* power-save since TCNT0 was last in step */
 static cw_flag_t slow;           /* timer 0 counts ticks, and so does `periods` */
 static uint8_t ticked;           /* the count when `periods` was right */
 static uint8_t shift, not_shift; /* the time's low byte is so much more than the count of cycles */
-static uint16_t alarm_time;      /* low half of the alarm's */
 #else
 enum { slow = 0, shift = 0 };
 #endif
@@ -109,6 +109,13 @@ void clock_sleeps(void)
 
 #if CAUSEWAY_SCHEDULED
 
+/* Set the count of periods, or of ticks. One that memory has not kept stays wrong. */
+static __attribute__((noinline)) void set_periods(uint32_t count)
+{
+    not_periods ^= periods ^ count;
+    periods = count;
+}
+
 /* The time of the last tick. Timer 0 counts ticks, interrupts are off. */
 static uint32_t read_tick(void)
 {
@@ -117,8 +124,7 @@ static uint32_t read_tick(void)
     uint8_t count = TCNT0;
     uint8_t passed = (uint8_t)(count - ticked);
     ticked = count;
-    periods += passed;
-    not_periods -= passed;
+    set_periods(periods + passed);
     return periods << TICK_LOG2;
 }
 
@@ -192,20 +198,21 @@ INLINE void arm(void)
     TIMSK |= _BV(OCIE0);
 }
 
-void clock_alarm(uint32_t when)
+/* Cycles from `now` to the alarm. Without one it may be too short. */
+static uint16_t alarm_left(uint32_t now)
 {
-    clock_alarm_off();
-#if CAUSEWAY_SCHEDULED
-    alarm_time = (uint16_t)when;
-    if (slow) {
-        alarm_set = true; /* clock_slows() will see to it */
-        return;
-    }
-#endif
+    uint16_t left = (uint16_t)(alarm_time - (uint16_t)now);
+    return left > ALARM_MOST ? 0 : left;
+}
+
+/* Let the alarm come, or at once if it has passed. Timer 0 counts cycles. */
+static void place_alarm(void)
+{
     while (ASSR & _BV(OCR0UB)) { /* only if two alarms were set within two crystal cycles */
     }
-    alarm_period = (uint8_t)((when - shift) >> 8); /* nobody looks at these before alarm_set */
-    alarm_count = (uint8_t)(when - shift);
+    uint16_t raw = (uint16_t)(alarm_time - shift);
+    alarm_period = (uint8_t)(raw >> 8); /* nobody looks at these before alarm_set */
+    alarm_count = (uint8_t)raw;
     OCR0 = alarm_count;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
@@ -214,13 +221,25 @@ void clock_alarm(uint32_t when)
             arm();
         }
     }
-    if (clock_before(when, clock_now() + COMPARE_LEAD)) { /* past, or too near for OCR0: wait here */
-        while (clock_before(clock_now(), when)) {
+    if (alarm_left(clock_now()) <= COMPARE_LEAD) { /* past, or too near for OCR0: wait here */
+        while (alarm_left(clock_now()) > 0) {
         }
         ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
         {
             fire();
         }
+    }
+}
+
+void clock_alarm(uint32_t when)
+{
+    uint32_t now = clock_now();
+    clock_alarm_off();
+    alarm_time = (uint16_t)(clock_before(when, now) ? now : when);
+    if (slow) {
+        alarm_set = true; /* clock_slows() will see to it */
+    } else {
+        place_alarm();
     }
 }
 
@@ -285,14 +304,6 @@ ISR(TIMER0_COMP_vect)
 
 #if CAUSEWAY_SCHEDULED
 
-/* Set the count of periods, or of ticks. One that memory has not kept stays wrong. */
-static void set_periods(uint32_t count)
-{
-    uint32_t wrong = periods ^ ~not_periods;
-    periods = count;
-    not_periods = ~count ^ wrong;
-}
-
 /* From now on timer 0 counts ticks. Interrupts are off. */
 static void count_ticks(uint32_t now)
 {
@@ -312,34 +323,6 @@ static uint16_t await_change(uint8_t count)
     while (TCNT0 == count) {
     }
     return TCNT1;
-}
-
-/* Cycles from `now` to the alarm. */
-static uint16_t alarm_left(uint32_t now)
-{
-    uint16_t left = (uint16_t)(alarm_time - (uint16_t)now);
-    if (!alarm_set) {
-        return ALARM_MOST;
-    }
-    return left > ALARM_MOST ? 0 : left;
-}
-
-/* Let the alarm come in cycles, or at once if it has passed. Interrupts are off. */
-static void place_alarm(void)
-{
-    if (alarm_left(clock_now()) <= COMPARE_LEAD) { /* past, or too near for OCR0: wait here */
-        while (alarm_left(clock_now()) > 0) {
-        }
-        fire();
-        return;
-    }
-    uint16_t raw = (uint16_t)(alarm_time - shift);
-    alarm_period = (uint8_t)(raw >> 8);
-    alarm_count = (uint8_t)raw;
-    OCR0 = alarm_count;
-    if ((uint8_t)periods == alarm_period) {
-        arm();
-    }
 }
 
 void clock_quickens(void)

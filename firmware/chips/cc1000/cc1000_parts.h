@@ -138,6 +138,9 @@ void cc1000_pll_look(void);
 /** The next step of waking. From an interrupt. */
 void cc1000_wake_on(void);
 
+/** Seconds of local time. */
+uint16_t cc1000_seconds(void);
+
 /** In the middle of a long sleep nobody misses the radio for 70 ms: it may be calibrated. */
 bool cc1000_rests(void);
 

@@ -28,7 +28,9 @@ static struct {
     uint16_t age;    /* seconds since it was calibrated */
 } pll;
 
-static uint32_t calibrated_at; /* only with a schedule: looks do not come once a second then */
+#if CAUSEWAY_SCHEDULED
+static uint16_t calibrated_at; /* in cc1000_seconds(): looks do not come once a second */
+#endif
 
 void cc1000_pll_start(void)
 {
@@ -37,10 +39,11 @@ void cc1000_pll_start(void)
 
 void cc1000_calibrated(void)
 {
+#if CAUSEWAY_SCHEDULED
+    calibrated_at = cc1000_seconds();
+#else
     pll.age = 0;
-    if (CAUSEWAY_SCHEDULED) {
-        calibrated_at = clock_now();
-    }
+#endif
 }
 
 void cc1000_pll_watch(void)
@@ -58,18 +61,16 @@ void cc1000_pll_look_soon(void)
     pll.watches = LOOK_WATCHES;
 }
 
-static uint16_t seconds(void)
-{
-    return (uint16_t)((clock_now() - calibrated_at) >> 15);
-}
-
 /** A radio that sleeps. */
 static void refresh(void)
 {
-    if (seconds() >= CC1000_CONF_REFRESH && cc1000_rests()) {
+#if CAUSEWAY_SCHEDULED
+    pll.age = (uint16_t)(cc1000_seconds() - calibrated_at);
+    if (pll.age >= CC1000_CONF_REFRESH && cc1000_rests()) {
         cc1000_control_refresh();
         cc1000_calibrated();
     }
+#endif
 }
 
 /** Nothing is on its way in or out: interrupts change nothing until cc1000_settle(). */
@@ -106,17 +107,12 @@ static uint16_t calibration_lasts(bool locked)
 
 void cc1000_pll_look(void)
 {
-    if (CAUSEWAY_SCHEDULED) {
-        refresh();
-    }
+    refresh();
     if (pll.watches < LOOK_WATCHES ||
         cc1000_mode != LISTENING) { /* registers are not written by an interrupt then */
         return;
     }
     bool locked = cc1000_control_locked();
-    if (CAUSEWAY_SCHEDULED) {
-        pll.age = seconds();
-    }
     if (pll.age + 1 < calibration_lasts(locked)) {
         pll.age++;
     } else if (take_receiver()) {

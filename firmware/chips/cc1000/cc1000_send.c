@@ -114,17 +114,22 @@ void cc1000_back_off(void)
     }
 }
 
+/** Less than so many cycles are left until the deadline. */
+static __attribute__((noinline)) bool due_in(uint8_t cycles)
+{
+    return clock_before(tx.deadline, clock_now() + cycles);
+}
+
 /** It can no longer start in time. */
 static bool overdue(void)
 {
-    return waits() && clock_before(tx.deadline, clock_now() + TURN_CYCLES);
+    return waits() && due_in(TURN_CYCLES);
 }
 
 /** The time of a send is so near that the loop should be there. */
 static bool is_near(void)
 {
-    return tx.state == APPOINTED &&
-           clock_before(tx.deadline, clock_now() + (TURN_CYCLES + LATE_CYCLES + NEAR_CYCLES));
+    return tx.state == APPOINTED && due_in(TURN_CYCLES + LATE_CYCLES + NEAR_CYCLES);
 }
 
 void cc1000_send_watch(void)
@@ -221,7 +226,8 @@ void cc1000_send_byte(uint16_t count)
 
 /* ---- The loop's side ---- */
 
-bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at)
+/** Load a message that waits for its deadline in this state. */
+static bool load(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at, uint8_t state)
 {
     const cw_am_t am = {
         .dest = message->dest,
@@ -247,30 +253,27 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
     tx.deadline = deadline;
     was = cc1000_lock();
     tx.backoff = (uint8_t)(random_below(BACKOFF_FIRST) + 1);
-    tx.state = BACKOFF;
+    tx.state = state;
     cc1000_unlock(was);
     return true;
+}
+
+bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at)
+{
+    return load(message, deadline, stamp_at, BACKOFF);
 }
 
 #if CAUSEWAY_SCHEDULED
 
 bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_at)
 {
-    uint32_t now = clock_now();
-    uint8_t was;
+    uint32_t soon = clock_now() + NEAR_CYCLES; /* the loop must come by again */
 
-    if (clock_before(now + AHEAD_MOST, when)) {
-        return false;
+    if (clock_before(when, soon)) {
+        when = soon;
     }
-    if (!radio_send(message, now + AHEAD_MOST, stamp_at)) {
-        return false;
-    }
-    now = clock_now() + NEAR_CYCLES; /* the loop must come by again */
-    was = cc1000_lock();
-    tx.state = APPOINTED; /* from BACKOFF, which lasts for a byte's time at least */
-    tx.deadline = (clock_before(when, now) ? now : when) + TURN_CYCLES + LATE_CYCLES;
-    cc1000_unlock(was);
-    return true;
+    return !clock_before(soon + AHEAD_MOST, when) &&
+           load(message, when + TURN_CYCLES + LATE_CYCLES, stamp_at, APPOINTED);
 }
 
 #endif
@@ -328,7 +331,7 @@ static void keep_appointment(void)
     if (!is_near()) {
         return;
     }
-    while (clock_before(clock_now(), tx.deadline - (TURN_CYCLES + LATE_CYCLES + LOOK_CYCLES))) {
+    while (!due_in(TURN_CYCLES + LATE_CYCLES + LOOK_CYCLES + 1)) {
     }
     look();
     start_sending();

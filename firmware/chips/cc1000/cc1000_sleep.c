@@ -9,22 +9,27 @@
 #include "hal/power.h"
 
 enum {
-    REST = 2, /* seconds of sleep after which it goes on for a while, most likely */
+    REST = 3, /* that so many seconds have begun since: most likely the sleep goes on for a while */
 };
 
-static uint32_t asleep_since;
+static uint16_t asleep_since;
+
+uint16_t cc1000_seconds(void)
+{
+    return (uint16_t)(clock_now() >> 15);
+}
 
 /* Registers and calibration are kept, and so is the noise floor. */
 void radio_sleep(void)
 {
     radio_stop();
-    asleep_since = clock_now();
+    asleep_since = cc1000_seconds();
     cc1000_mode = ASLEEP;
 }
 
 bool cc1000_rests(void)
 {
-    return cc1000_mode == ASLEEP && (uint16_t)((clock_now() - asleep_since) >> 15) >= REST;
+    return cc1000_mode == ASLEEP && (uint16_t)(cc1000_seconds() - asleep_since) >= REST;
 }
 
 bool radio_wake(void)

@@ -32,13 +32,29 @@ env.Replace(
 # so the linker needs the same flags. Enumerations of one byte and short calls where they reach save three more; one
 # to two come from sharing the code that saves registers, and from not building one function of everything that is
 # called once (it runs out of registers). Two more come from using the pointer X only as the processor can, and from not
-# keeping in registers what is as quickly computed again; another two from calling small functions, too.
+# keeping in registers what is as quickly computed again; another two from calling small functions, too. Not guessing
+# which branch is taken saves a little, and so does the order of functions: that of the sources, and what is linked
+# (`in_order`), since a call within 4 kB is half as long.
 machine = ["-mmcu=$BOARD_MCU"]
 code = [
     *(*machine, "-Os", "-g", "-flto", "-ffunction-sections", "-fdata-sections", "-fshort-enums", "-mrelax"),
     *("-mcall-prologues", "--param=large-function-insns=1800"),
     *("-mstrict-X", "-fno-gcse", "-fno-move-loop-invariants", "-fno-inline-small-functions", "-fno-tree-pre"),
+    *("-fno-toplevel-reorder", "-fno-guess-branch-probability"),
 ]
+ORDER = ("startup.o", "/chips/", "/boards/", "/net/", "/core/")  # what is not among these comes last
+
+
+def in_order(target, source, env, for_signature):
+    """The objects of an image as they are linked. SCons calls it to expand $IN_ORDER."""
+
+    def rank(path):
+        return next((i for i, part in enumerate(ORDER) if part in path), len(ORDER))
+
+    return " ".join(sorted((str(path).replace("\\", "/") for path in source), key=rank))
+
+
+env.Replace(IN_ORDER=in_order, LINKCOM=env["LINKCOM"].replace("$SOURCES", "$IN_ORDER"))
 env.Append(
     ASFLAGS=machine,
     ASPPFLAGS=["-x", "assembler-with-cpp"],
