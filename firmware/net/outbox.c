@@ -297,6 +297,18 @@ static void report(outbox_result_t result)
 #endif
 }
 
+/* The last changes to a frame. An own message that must wait does not count as one of its window. */
+static bool get_ready(outbox_frame_t *frame, uint32_t now)
+{
+    bool ready = outbox_on_ready(frame, now);
+#if CAUSEWAY_SCHEDULED
+    if (ready && frame->kind == OUTBOX_OWN) {
+        count_own();
+    }
+#endif
+    return ready;
+}
+
 #if BUNDLES
 
 static bool can_share(const outbox_frame_t *frame)
@@ -313,19 +325,20 @@ static void take_along(uint32_t now)
     }
     along = *frame;
     frame->used = false;
-    if (along.kind == OUTBOX_OWN) {
-        count_own();
-    }
-    along.used = outbox_on_ready(&along, now);
+    along.used = get_ready(&along, now);
 }
 
+/* The second message stands behind the first one while the radio copies both. */
 static bool transmit_bundle(void)
 {
-    radio_message_t bundle;
-    address(&bundle, CAUSEWAY_AM_BUNDLE, CAUSEWAY_BUNDLE_BYTES);
-    memcpy(bundle.data, going.message.data, CAUSEWAY_PAYLOAD_BYTES);
-    memcpy(bundle.data + CAUSEWAY_PAYLOAD_BYTES, along.message.data, CAUSEWAY_PAYLOAD_BYTES);
-    return radio_send_at(&bundle, turn, RADIO_NO_STAMP);
+    radio_message_t *bundle = &going.message;
+    memcpy(bundle->data + CAUSEWAY_PAYLOAD_BYTES, along.message.data, CAUSEWAY_PAYLOAD_BYTES);
+    bundle->type = CAUSEWAY_AM_BUNDLE;
+    bundle->length = CAUSEWAY_BUNDLE_BYTES;
+    bool taken = radio_send_at(bundle, turn, RADIO_NO_STAMP);
+    bundle->type = CAUSEWAY_AM_DATA;
+    bundle->length = CAUSEWAY_PAYLOAD_BYTES;
+    return taken;
 }
 
 #endif
@@ -345,22 +358,18 @@ static bool transmit(void)
     return radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
 }
 
-/* The frame leaves its place first, so that the reports may put a new one there. */
-static void send_frame(outbox_frame_t *frame, uint32_t now)
+/* The frame leaves its place first, so that the reports may put a new one there. False: one that must wait is
+ * back, and would be the next again. */
+static bool send_frame(outbox_frame_t *frame, uint32_t now)
 {
     going = *frame;
     frame->used = false;
-#if CAUSEWAY_SCHEDULED
-    if (going.kind == OUTBOX_OWN) {
-        count_own();
-    }
-#endif
-    if (!outbox_on_ready(&going, now)) {
-        return;
+    if (!get_ready(&going, now)) {
+        return !(CAUSEWAY_SCHEDULED && CAUSEWAY_ONE_SEND_A_TICK);
     }
     if (clock_before(going.deadline, now)) {
         outbox_on_done(&going, OUTBOX_LATE);
-        return;
+        return true;
     }
 #if BUNDLES
     take_along(now);
@@ -369,6 +378,7 @@ static void send_frame(outbox_frame_t *frame, uint32_t now)
     if (!busy) {
         report(OUTBOX_FAILED);
     }
+    return true;
 }
 
 #if CAUSEWAY_SCHEDULED
@@ -386,8 +396,7 @@ static void seal_own(uint32_t now)
         }
         outbox_frame_t own = *frame;
         frame->used = false;
-        if (outbox_on_ready(&own, now)) {
-            count_own();
+        if (get_ready(&own, now)) {
             own.kind = OUTBOX_RELAY;
             *frame = own;
         }
@@ -441,8 +450,7 @@ void outbox_service(uint32_t now)
 #endif
 #endif
     outbox_frame_t *frame;
-    while (!busy && (frame = most_urgent(now)) != 0 && is_its_turn(frame, now)) {
-        send_frame(frame, now);
+    while (!busy && (frame = most_urgent(now)) != 0 && is_its_turn(frame, now) && send_frame(frame, now)) {
     }
 }
 

@@ -68,7 +68,8 @@ static uint32_t event_tick(uint32_t local)
 }
 
 /* Some stamps name a send by its tick. With them a second send in a tick goes back to the outbox, where its
- * place has just become free, until the tick is over. If it is not over by then, it is put off once more. */
+ * place has just become free, until the tick is over. If it is not over by then, it is put off once more.
+ * With a schedule it waits for our next turn, and its `not_before` still tells its age. */
 bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
 {
     if (!CAUSEWAY_ONE_SEND_A_TICK || event_tick(now) != send_tick) {
@@ -76,7 +77,9 @@ bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
     }
     outbox_frame_t *place = outbox_place();
     *place = *frame;
-    place->not_before = now + TICK_CYCLES - (timesync_network(now) & (TICK_CYCLES - 1));
+    if (!CAUSEWAY_SCHEDULED) {
+        place->not_before = now + TICK_CYCLES - (timesync_network(now) & (TICK_CYCLES - 1));
+    }
     outbox_put(place);
     return true;
 }

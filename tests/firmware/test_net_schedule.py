@@ -110,8 +110,11 @@ def test_motes_sleep_and_everything_arrives(deployment: Deployment, require_tool
     assert 0 < max(watched.awake.values()) < 0.04 * 96 * 64
 
 
-def test_messages_tell_how_old_their_event_is(deployment: Deployment, require_tool) -> None:
-    """The pauses between a mote's events are those of its timer, though its messages leave together."""
+@pytest.mark.parametrize("scheme", ["shlc", "delta-vector"])
+def test_messages_tell_how_old_their_event_is(deployment: Deployment, scheme: str, require_tool) -> None:
+    """The pauses between a mote's events are those of its timer, though its messages leave together, or, where a
+    scheme allows one send a tick, one tick after the other."""
+    deployment = replace(deployment, stamp=replace(deployment.stamp, scheme=scheme))
     watched, layout = Watched(require_tool("gcc"), deployment), layout_of(deployment)
     found_itself(watched)
     watched.gateway.pairs()
