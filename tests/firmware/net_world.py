@@ -20,7 +20,7 @@ from typing import Any
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of
-from packet_formats.messages import decode_message
+from packet_formats.messages import decode_message, encode_message
 from packet_formats.tinyos import Ack, ActiveMessage, decode_packet
 from tests.firmware.bridge import FLAGS, ROOT, SANITIZE, build, build_folder, key_of
 
@@ -89,6 +89,16 @@ def message_struct(limit: int) -> type[ctypes.Structure]:
         )
 
     return RadioMessage
+
+
+def frame_of(deployment: Deployment, message: Any) -> Any:
+    """A message as radios hand it over."""
+    am = encode_message(message, layout_of(deployment))
+    frame = message_struct(layout_of(deployment).limit)(
+        dest=am.dest, source=am.source or 0, type=am.type, group=am.group, length=len(am.data)
+    )
+    frame.data[: len(am.data)] = am.data
+    return frame
 
 
 class Node:
@@ -398,3 +408,8 @@ class World:
             s < end and start < e and by is not sender and (by is receiver or self.linked(by, receiver))
             for s, e, by in self.air
         )
+
+
+def give(node: Node, message: Any) -> None:
+    """The node hears a message now."""
+    node.hear(frame_of(node.world.deployment, message), node.world.now)

@@ -10,9 +10,9 @@ from basestation.causality.order import Message, Stamp, key
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data, encode_message
+from packet_formats.messages import Data
 from packet_formats.records import Arrived, Beacon, Command, Downlink, Health
-from tests.firmware.net_world import HZ, Node, World, library, message_struct
+from tests.firmware.net_world import HZ, Node, World, frame_of, give, library
 
 
 def network(gcc: str, deployment: Deployment, motes: int, **options: Any) -> tuple[World, Node, list[Node]]:
@@ -20,20 +20,6 @@ def network(gcc: str, deployment: Deployment, motes: int, **options: Any) -> tup
     gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes, 20)
     mote = library(gcc, deployment, "mote")
     return world, gateway, [world.add(mote, i, 40 - 15 * (i % 6)) for i in range(motes)]
-
-
-def frame_of(deployment: Deployment, message: Any) -> Any:
-    am = encode_message(message, layout_of(deployment))
-    frame = message_struct(layout_of(deployment).limit)(
-        dest=am.dest, source=am.source or 0, type=am.type, group=am.group, length=len(am.data)
-    )
-    frame.data[: len(am.data)] = am.data
-    return frame
-
-
-def give(node: Node, message: Any) -> None:
-    """The node hears a message now."""
-    node.hear(frame_of(node.world.deployment, message), node.world.now)
 
 
 def data_now(node: Node, source: int = 9, sequence: int = 1, age: int = 1, **fields: Any) -> Data:

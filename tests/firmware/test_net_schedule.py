@@ -18,7 +18,7 @@ from packet_formats.records import Beacon, Command, Downlink, Health, Taken, dut
 from packet_formats.schedule import Schedule
 from packet_formats.seal import Seal, command_time
 from packet_formats.tinyos import encode_packet
-from tests.firmware.net_world import HZ, Node, World, library
+from tests.firmware.net_world import HZ, Node, World, give, library
 
 WRAP = 1 << 32
 RATE = "-DMOTE_PERIOD=163840UL"  # a message in 5 s
@@ -172,6 +172,36 @@ def test_what_the_gateway_missed_comes_again_once(
     assert len({(m.source, m.data) for m in came.values()}) == len(came)
 
 
+def test_what_arrived_stays_arrived_if_somebody_asks_for_the_time_as_a_window_opens(
+    deployment: Deployment, require_tool
+) -> None:
+    """The root's answer comes just before the window's beacon, which still tells what was heard since the last one."""
+    watched = Watched(require_tool("gcc"), deployment)
+    found_itself(watched)
+    watched.gateway.pairs()
+    question = Beacon(9, watched.gateway.id, 0, 0, 255, 0, 255, 0)
+    for _ in range(6):
+        left = watched.times.period - watched.gateway.network() % watched.times.period
+        watched.world.run(left / HZ - 0.02)
+        give(watched.gateway, question)
+        watched.world.run(0.1)
+    came = [message for _, _, message in watched.gateway.pairs() if isinstance(message, Data)]
+    assert len(came) > 6 * 3
+    assert not any(is_again(message.age) for message in came)
+
+
+def test_a_mote_that_finds_no_network_for_a_day_goes_on(deployment: Deployment, require_tool) -> None:
+    """Its messages wait, longer than half of the clock's range. It must not restart (Node.step() looks)."""
+    world = World(deployment)
+    mote = world.add(library(require_tool("gcc"), deployment, "mote", RATE), 0)
+    world.run(60.0)
+    for _ in range(24 * 3600 // 30):
+        mote.first += 30 * HZ + HZ // 4  # nothing happens between two steps
+        mote.step()
+    assert mote.messages["full"] > 0
+    assert mote.up
+
+
 def test_a_mote_knows_its_duty(deployment: Deployment, require_tool) -> None:
     watched = Watched(require_tool("gcc"), deployment, motes=1)
     (mote,) = watched.motes
@@ -276,6 +306,32 @@ def test_a_stranger_cannot_say_that_a_message_arrived(sealed: Deployment, requir
     sent = mote.messages["sent"]
     assert sent > 5
     assert len(data_on_air(watched)) > 3 * 5
+
+
+def test_with_a_key_the_gateway_says_of_no_strangers_message_that_it_arrived(
+    sealed: Deployment, require_tool
+) -> None:
+    """Else he could have a true one dropped on its way, by changing its data and keeping its MIC."""
+    watched = Watched(require_tool("gcc"), sealed, motes=1)
+    found_itself(watched)
+    named: set[bytes] = set()
+
+    def on_air(node: Node, message: Any, end: float) -> None:
+        payload = bytes(message.data[: message.length])
+        if message.type == Taken.AM_TYPE:
+            named.update(payload[at : at + 2] for at in range(0, 16, 2))
+        elif message.type == watched.data_type:
+            forged = type(message).from_buffer_copy(message)
+            forged.data[message.length - 4] ^= 1
+            strangers.add(bytes(forged.data[message.length - 4 : message.length - 2]))
+            watched.gateway.hear(forged, end)
+
+    strangers: set[bytes] = set()
+    watched.world.on_air = on_air
+    watched.run(48.0)
+    assert len(named) > 5
+    assert strangers
+    assert not strangers & named
 
 
 # ---- Commands ----

@@ -17,7 +17,7 @@ from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Command, Downlink, Health
 from packet_formats.tinyos import encode_packet
 from tests.firmware import root_timelines
-from tests.firmware.net_world import HZ, Node, World, library, message_struct
+from tests.firmware.net_world import HZ, Node, World, give, library
 
 WRAP = 1 << 32
 YELLOW = 4
@@ -267,16 +267,6 @@ def test_mote_reboots(gcc: str, meadow: Deployment) -> None:
     assert motes[1].c.store_count_boot() == 4
 
 
-def beacon_to(node: Node, beacon: Beacon) -> None:
-    layout = layout_of(node.world.deployment)
-    data = encode_message(beacon, layout).data
-    frame = message_struct(layout.limit)(
-        dest=0xFFFF, type=Beacon.AM_TYPE, group=layout.group, length=len(data)
-    )
-    frame.data[: len(data)] = data
-    node.hear(frame, node.world.now)
-
-
 def test_wrong_beacons_are_refused(gcc: str, meadow: Deployment) -> None:
     world, gateway, motes = line_up(gcc, meadow)
     world.run(60)
@@ -291,14 +281,14 @@ def test_wrong_beacons_are_refused(gcc: str, meadow: Deployment) -> None:
         error=3,
         time=mote.network(),
     )
-    beacon_to(mote, replace(good, time=good.time + 1000))
-    beacon_to(mote, replace(good, time=good.time - 1000))
+    give(mote, replace(good, time=good.time + 1000))
+    give(mote, replace(good, time=good.time - 1000))
     assert mote.sync["outliers"] == before["outliers"] + 2
-    beacon_to(mote, replace(good, root=21))
-    beacon_to(mote, replace(good, flags=0))
-    beacon_to(mote, replace(good, hops=200))
+    give(mote, replace(good, root=21))
+    give(mote, replace(good, flags=0))
+    give(mote, replace(good, hops=200))
     assert mote.sync["foreign"] == before["foreign"] + 3
-    beacon_to(mote, replace(good, epoch=(good.epoch - 1) % 256))
+    give(mote, replace(good, epoch=(good.epoch - 1) % 256))
     assert mote.sync["old"] == before["old"] + 1
     assert mote.sync["accepted"] == before["accepted"]
     watch(world, [gateway, *motes], 60)
@@ -315,7 +305,7 @@ def test_a_liar_is_outvoted_or_followed_without_going_backwards(gcc: str, meadow
     )
     for by in (-5000, 5000):
         for i in range(3):
-            beacon_to(mote, replace(good, time=(mote.network() + by) % WRAP, sequence=1000 + i))
+            give(mote, replace(good, time=(mote.network() + by) % WRAP, sequence=1000 + i))
         assert mote.sync["restarts"] >= 1
         if by < 0:
             assert not mote.in_sync
@@ -385,7 +375,7 @@ def test_root_with_a_twin(gcc: str, meadow: Deployment) -> None:
         error=0,
         time=12345,
     )
-    beacon_to(gateway, later)
+    give(gateway, later)
     assert gateway.sync["conflicts"] == 1
     assert gateway.c.timesync_epoch() == later.epoch
     world.run(30)
