@@ -19,11 +19,11 @@
 #include "schedule.h"
 
 #ifndef OUTBOX_ROOM
-#if CAUSEWAY_SCHEDULED
-#define OUTBOX_ROOM (BUNDLES ? 14 : 16) /* the messages of a period wait for its window */
-#else
-#define OUTBOX_ROOM 6
+#define OUTBOX_ROOM (CAUSEWAY_SCHEDULED ? OUTBOX_SCHEDULED_ROOM : 6)
 #endif
+/* The messages of a period wait for its window; at a gateway, commands alone. */
+#ifndef OUTBOX_SCHEDULED_ROOM
+#define OUTBOX_SCHEDULED_ROOM (BUNDLES ? 14 : 16)
 #endif
 
 typedef enum {

@@ -10,7 +10,9 @@
 
 /** Bytes of packets that wait, each with a byte for its length. */
 #ifndef LINE_ROOM
-#if CAUSEWAY_MIC_BYTES /* what proofs and checks need comes from here: the RAM that they take together is \
+#if CAUSEWAY_SCHEDULED /* the messages of a period come within a window */
+#define LINE_ROOM 1280
+#elif CAUSEWAY_MIC_BYTES /* what proofs and checks need comes from here: the RAM that they take together is \
                           the same */
 #define LINE_ROOM 640
 #else
