@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery ledger-table power-table power-runs package clean
+.PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery ledger-table power-table power-runs urgent-runs package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able lint-and-firmware flash
 
 help: ## this list
@@ -132,6 +132,9 @@ power-table: setup ## what a schedule costs and gains, simulated, into docs/powe
 
 power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/power.md: hours
 	$(BIN)/python -m tools.power_runs --write
+
+urgent-runs: setup ## how long urgent messages take on the real firmware, and the cost, into docs/power.md: 20 minutes
+	$(BIN)/python -m tools.urgent_runs --write
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -26,6 +26,7 @@ from packet_formats.records import (
     mic_at,
     size,
 )
+from packet_formats.schedule import Schedule
 from packet_formats.schemes import descriptor, names
 from packet_formats.values import Value
 
@@ -188,6 +189,20 @@ def _schedule(deployment: Deployment, layout: DataLayout) -> list[Define]:
         ("GUARD", schedule.guard, "on before a phase, at least"),
         ("GUARD_MARGIN", schedule.guard_margin, "and this more than the clock's error"),
         ("RADIO_WAKE", schedule.wake, "from power-down to a receiver that is on"),
+        *_urgent(schedule),
+    ]
+
+
+def _urgent(schedule: Schedule) -> list[Define]:
+    if not schedule.urgent_log2:
+        return []
+    return [
+        ("URGENT_LOG2", schedule.urgent_log2, "an urgent window starts at every multiple of 2^this"),
+        ("URGENT_FIRST", schedule.urgent_first, "such multiple behind a window's start"),
+        ("URGENT_ROUNDS", schedule.urgent_rounds, ""),
+        ("URGENT_END", schedule.urgent_end, "from an urgent window's start"),
+        ("URGENT_QUIET", schedule.urgent_quiet, "of silence end a look at an urgent window"),
+        ("ALL_MOST", schedule.all_most, "own messages from one window to the next, urgent ones included"),
     ]
 
 

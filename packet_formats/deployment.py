@@ -134,6 +134,7 @@ class RadioSettings:
     period_ms: int = 0
     window_ms: int = 0
     repair: bool = True  # what the root's gateway has not heard is sent again
+    urgent_ms: int = 0  # from one urgent window to the next; 0: there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,7 @@ class Deployment:
             radio.period_ms,
             radio.window_ms,
             self.security.mic,
+            radio.urgent_ms,
         )
 
     @property
@@ -234,8 +236,11 @@ class Deployment:
             del tables["security"]
         if not self.radio.period_ms:
             del tables["radio"]
-        elif self.radio.repair:
-            del tables["radio"]["repair"]
+        else:
+            usual = asdict(RadioSettings())
+            tables["radio"] = {
+                key: setting for key, setting in tables["radio"].items() if setting != usual[key]
+            }
         if values := tables.pop("data"):
             tables["data"] = [
                 {key: setting for key, setting in value.items() if key != "sensor" or setting}
@@ -558,14 +563,18 @@ def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings, mic: i
     repair = table.settings.get("repair", True)
     if not isinstance(repair, bool):
         raise DeploymentError(table.key("repair"), repair, "must be true or false")
-    radio = RadioSettings(table.whole("period_ms", 1, most), table.whole("window_ms", 1, most), repair)
+    radio = RadioSettings(
+        table.whole("period_ms", 1, most),
+        table.whole("window_ms", 1, most),
+        repair,
+        table.whole("urgent_ms", 0, most, 0),
+    )
     if network.board not in BOARDS:
         raise DeploymentError(table.key("period_ms"), radio.period_ms, UNKNOWN_RADIO)
     board = BOARDS[network.board]
     try:
-        schedule = schedule_of(
-            board, network.motes, network.hops, network.tinyos, radio.period_ms, radio.window_ms, mic
-        )
+        shape = network.motes, network.hops, network.tinyos
+        schedule = schedule_of(board, *shape, radio.period_ms, radio.window_ms, mic, radio.urgent_ms)
     except ScheduleError as error:
         raise DeploymentError(table.key(error.key), getattr(radio, error.key), error.reason) from error
     least = schedule.delta_ticks(clock.tick_log2)

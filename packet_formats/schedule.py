@@ -8,7 +8,7 @@ All times are cycles of the 32768 Hz crystal.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from packet_formats.ages import age_cycles
 from packet_formats.boards import CRYSTAL_HZ, Board
@@ -23,8 +23,11 @@ PHASE_MOST = 0xC000 - 1  # motes count a phase's cycles in 16 bits, and a round 
 PERIODS_LOG2 = {1000 * seconds: 14 + seconds.bit_length() for seconds in (2, 4, 8, 16, 32, 64)}
 
 
+URGENT_TURNS = 4  # within so many mini-slots who has something urgent begins: others sleep again then
+
+
 class ScheduleError(ValueError):
-    """A schedule is impossible: which of period_ms and window_ms is at fault, and why."""
+    """A schedule is impossible: which key of [radio] is at fault, and why."""
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"{key}: {reason}")
@@ -49,6 +52,8 @@ class Schedule:
     guard: int  # the receiver is on this long before a phase, at least
     guard_margin: int  # to add to the clock's own error, where that is more
     wake: int  # from a radio in power-down to a receiver that is on
+    urgent_log2: int = 0  # 0: there are no urgent windows
+    urgent_quiet: int = 0  # who hears nothing for this long in one sleeps again
 
     @property
     def period(self) -> int:
@@ -83,9 +88,48 @@ class Schedule:
         return -(-self.window >> tick_log2)
 
     @property
+    def urgent(self) -> int:
+        """From one urgent window to the next."""
+        return 1 << self.urgent_log2
+
+    @property
+    def urgent_first(self) -> int:
+        """The first urgent window of a period, counted in `urgent` from its start: it comes behind the period's own."""
+        return -(-(self.end + self.guard) // self.urgent)
+
+    @property
+    def urgent_windows(self) -> int:
+        """Urgent windows in a period."""
+        return self.period // self.urgent - self.urgent_first if self.urgent_log2 else 0
+
+    @property
+    def urgent_rounds(self) -> int:
+        """Rounds that fit an urgent window; it is never longer than others, so delta covers it."""
+        return min(self.rounds, (self.urgent - self.guard) // (self.levels * self.phase))
+
+    @property
+    def urgent_end(self) -> int:
+        """From an urgent window's start to its end."""
+        return self.urgent_rounds * self.levels * self.phase
+
+    @property
+    def urgent_wait_ms(self) -> float:
+        """How long an urgent message may take to the gateway, if it is heard at once: the longest wait for a phase in
+        which it may begin (also the second round of a window), and a round."""
+        round_ = self.levels * self.phase
+        wait = max(self.urgent_first * self.urgent - self.data_start - round_, self.urgent + self.data_start)
+        return ms(wait + round_)
+
+    @property
     def own_most(self) -> int:
         """Messages that a mote sends in one window: after a long silence many wait, and relays have room for few."""
         return 2 + (self.period >> 18)
+
+    @property
+    def all_most(self) -> int:
+        """Messages that a mote sends from one window to the next, urgent ones included: as many as a beacon's list can
+        tell apart, and one at least for the urgent."""
+        return max(self.repair_bits // self.beacon_every, self.own_most + 1)
 
     @property
     def repair_bits(self) -> int:
@@ -104,7 +148,8 @@ class Schedule:
     @property
     def text(self) -> str:
         """What motes must agree on, in a word: part of the layout."""
-        return f"{self.period_log2},{self.phase},{self.levels},{self.slot_ids}"
+        urgent = f",{self.urgent_log2}" if self.urgent_log2 else ""
+        return f"{self.period_log2},{self.phase},{self.levels},{self.slot_ids}{urgent}"
 
 
 def ms(cycles: float) -> float:
@@ -112,11 +157,18 @@ def ms(cycles: float) -> float:
 
 
 def schedule_of(
-    board: Board, motes: int, hops: int, tinyos: int, period_ms: int, window_ms: int, mic: int = 0
+    board: Board,
+    motes: int,
+    hops: int,
+    tinyos: int,
+    period_ms: int,
+    window_ms: int,
+    mic: int = 0,
+    urgent_ms: int = 0,
 ) -> Schedule:
-    """The schedule that two settings lead to; `ScheduleError` says what to write instead if it is impossible.
+    """The schedule that these settings lead to; `ScheduleError` says what to write instead if it is impossible.
 
-    `mic`: of a network with a key, whose beacons are followed by a proof.
+    `mic`: of a network with a key, whose beacons are followed by a proof. `urgent_ms`: 0 without urgent windows.
     """
     if period_ms not in PERIODS_LOG2:
         nearest = min(PERIODS_LOG2, key=lambda known: abs(known - period_ms))
@@ -146,7 +198,27 @@ def schedule_of(
             f"{period_ms} ms; set {', or '.join(ways) or 'fewer motes'}"
         )
         raise ScheduleError("window_ms", reason)
-    return schedule
+    return _with_urgent(schedule, board, hops, urgent_ms) if urgent_ms else schedule
+
+
+def _with_urgent(schedule: Schedule, board: Board, hops: int, urgent_ms: int) -> Schedule:
+    if hops > MOST_LEVELS:
+        reason = f"urgent windows are for networks of {MOST_LEVELS} hops at most: leave it out"
+        raise ScheduleError("urgent_ms", reason)
+    slots = board.radio.slots
+    quiet = URGENT_TURNS * slots.mini_slot + slots.turn + slots.detect
+    made = {
+        each: replace(schedule, urgent_log2=log2, urgent_quiet=quiet) for each, log2 in PERIODS_LOG2.items()
+    }
+    valid = [each for each, one in made.items() if one.urgent_rounds > 0 and one.urgent_windows > 0]
+    if urgent_ms not in valid:
+        needs = (
+            f"an urgent window has a round of {schedule.levels} phases of {ms(schedule.phase):.0f} ms, and the period "
+            f"of {schedule.period_ms} ms has one behind its own window"
+        )
+        instead = f"must be one of {', '.join(map(str, valid))}" if valid else "set a longer period_ms"
+        raise ScheduleError("urgent_ms", f"{instead}: {needs}")
+    return made[urgent_ms]
 
 
 def least_window_ms(board: Board, motes: int, hops: int, tinyos: int) -> int:

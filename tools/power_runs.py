@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from hashlib import sha256
@@ -63,6 +63,7 @@ class Field(NamedTuple):
     mic: int = 0
     seeds: int = 1
     seconds: float = 1200.0
+    urgent_ms: int = 0
 
     @property
     def name(self) -> str:
@@ -113,7 +114,9 @@ class RunName(NamedTuple):
 
 def planned(field: Field) -> PlannedNetwork:
     data_bytes = DATA_BYTES[field.mic]
-    network = PlannedNetwork(field.motes, field.board, RATE, HOPS, data_bytes=data_bytes, mic=field.mic)
+    network = PlannedNetwork(
+        field.motes, field.board, RATE, HOPS, data_bytes=data_bytes, mic=field.mic, urgent_ms=field.urgent_ms
+    )
     return with_period(network, field.period_ms)
 
 
@@ -131,7 +134,11 @@ def deployment_of(field: Field) -> Deployment:
             },
             "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta},
             "stamp": {"scheme": "shlc"},
-            "radio": {"period_ms": network.period_ms, "window_ms": network.window_ms},
+            "radio": {
+                "period_ms": network.period_ms,
+                "window_ms": network.window_ms,
+                "urgent_ms": network.urgent_ms,
+            },
             **({"security": {"mic": field.mic, "key": "site.key"}} if field.mic else {}),
         }
     )
@@ -221,22 +228,31 @@ def _cells(field: Field, points: Sequence[PowerPoint]) -> Iterator[str]:
     yield f"{model.days:.0f} / {model.worst_days:.0f}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def parser_of(described: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(described or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="into docs/power.md")
     parser.add_argument("--seeds", type=int, help="of each network")
     parser.add_argument("--seconds", type=float, help="of each run")
     parser.add_argument("--processes", type=int, default=2)
+    return parser
+
+
+def asked_for(fields: Iterable[Field], given: argparse.Namespace) -> list[Field]:
+    """The networks, with the seeds and seconds that were asked for."""
+    return [
+        field._replace(seeds=given.seeds or field.seeds, seconds=given.seconds or field.seconds)
+        for field in fields
+    ]
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
     parser.add_argument("--only", choices=FIELDS, action="append", help="this network; may be repeated")
     parser.add_argument("--night", action="store_true", help=f"one run of ten hours: {NIGHT_NAME}")
     given = parser.parse_args()
     if given.night:
         given.only, given.seeds, given.seconds = [NIGHT_NAME], 1, NIGHT_SECONDS
-    fields = [FIELDS[name] for name in given.only or FIELDS]
-    asked = [
-        field._replace(seeds=given.seeds or field.seeds, seconds=given.seconds or field.seconds)
-        for field in fields
-    ]
+    asked = asked_for((FIELDS[name] for name in given.only or FIELDS), given)
     content = "\n".join(table_of(collect(asked, given.processes)))
     print(content)
     if given.write:

@@ -160,7 +160,12 @@ def _schedule(deployment: Deployment) -> dict[str, Any]:
     if schedule is None:
         return {}
     times = {"period_ms": schedule.period_ms, "window_ms": schedule.delta_ms, "phase_ms": ms(schedule.phase)}
-    return times | {"repair_bytes": layout_of(deployment).repair}
+    urgent = (
+        {"urgent_ms": deployment.radio.urgent_ms, "urgent_wait_ms": schedule.urgent_wait_ms}
+        if schedule.urgent_log2
+        else {}
+    )
+    return times | urgent | {"repair_bytes": layout_of(deployment).repair}
 
 
 def repair(deployment: Deployment, layout: DataLayout) -> str:
@@ -195,6 +200,14 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         rows.append(
             ("listens", f"{schedule.delta_ms:.0f} ms at most of every {schedule.period_ms / 1000:g} s")
         )
+        if schedule.urgent_log2:
+            most, every = schedule.urgent_wait_ms / 1000, deployment.radio.urgent_ms / 1000
+            rows.append(
+                (
+                    "urgent messages",
+                    f"looked for every {every:g} s, at the gateway after {most:.1f} s at most",
+                )
+            )
         rows.append(("repair", repair(deployment, layout)))
     if layout.stamp.clock_bits:
         wraps = f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"

@@ -13,6 +13,7 @@ from basestation.planning.candidates import CandidateRow
 from basestation.planning.life import LifePlan
 from basestation.planning.trade import CLOCKED, NAMED, Trade, TradeRow
 from packet_formats.power import shown_days
+from packet_formats.schedule import ms
 
 MODEL = (
     "Days are a model's, not measured: emulated motes lasted longer, the worst of some networks up to an eighth less "
@@ -126,12 +127,22 @@ def _stamp_as_plain(row: CandidateRow | None, tick_ms: float) -> dict[str, Any] 
     }
 
 
-def show_chosen(life: LifePlan, as_json: bool) -> None:
-    """The life with the stamp that was chosen, and what takes it."""
+def show_chosen(life: LifePlan, without_urgent: LifePlan, as_json: bool) -> None:
+    """The life with the stamp that was chosen, and what takes it; urgent windows beside a life without them."""
+    schedule = life.schedule
+    assert schedule is not None
     if as_json:
-        schedule = life.schedule
+        urgent = (
+            {
+                "urgent_ms": ms(schedule.urgent),
+                "urgent_wait_ms": schedule.urgent_wait_ms,
+                "urgent_costs_days": without_urgent.worst_days - life.worst_days,
+            }
+            if schedule.urgent_log2
+            else {}
+        )
         common.emit_json(
-            {"kind": "chosen_life", "period_ms": schedule.period_ms if schedule else 0} | life_as_plain(life)
+            {"kind": "chosen_life", "period_ms": schedule.period_ms} | life_as_plain(life) | urgent
         )
         return
     takes = ", ".join(
@@ -144,6 +155,12 @@ def show_chosen(life: LifePlan, as_json: bool) -> None:
         f"  Of {1000 * life.ma:.0f} uA: {takes}.",
         f"  {MODEL}",
     ]
+    if schedule.urgent_log2:
+        lines.append(
+            f"  Urgent messages: {schedule.urgent_wait_ms / 1000:.1f} s at most to the gateway, if nothing is lost. To "
+            f"look for them every {ms(schedule.urgent) / 1000:g} s takes {without_urgent.days - life.days:.0f} days of "
+            f"the mean mote and {without_urgent.worst_days - life.worst_days:.0f} of the worst."
+        )
     common.out.print("\n".join(lines))
 
 

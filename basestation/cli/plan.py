@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,13 @@ OPTIONS = [
         help="How long data may be on its way in a window.  [default: room for what a period brings]",
     ),
     click.option(
+        "--urgent",
+        type=click.Choice([f"{period // 1000}" for period in PERIODS_LOG2][:-1]),
+        metavar="SECONDS",
+        help="Motes also look this often whether somebody has something urgent: 2, 4, 8, 16 or 32. Shows what that "
+        "costs. With --days or --period-ms.",
+    ),
+    click.option(
         "--capacity",
         type=common.FiniteFloat(0, 1e6, min_open=True),
         default=power.CELLS_MAH,
@@ -248,7 +255,7 @@ OPTIONS = [
 ]
 PANELS = {
     "Message": ("tinyos", "data_bytes", "receipts", "mic"),
-    "Life of the cells": ("days", "period_ms", "window_ms", "capacity", "loss"),
+    "Life of the cells": ("days", "period_ms", "window_ms", "urgent", "capacity", "loss"),
     "Clock and delay budget": (
         "beacon", "margin", "foreign_gateway", "tick_log2", "epsilon", "delta",
     ),
@@ -267,6 +274,7 @@ PANELS = {
         basestation plan --motes 20 --hops 3 --rate 0.5 --quickest
         basestation plan --motes 20 --hops 3 --rate 0.5 --toml field.toml --plot field.png
         basestation plan --motes 10 --hops 3 --rate 0.1 --days 180 --toml field.toml --plot field.png
+        basestation plan --motes 10 --hops 3 --rate 0.1 --days 180 --urgent 2 --toml field.toml
         basestation plan --motes 10 --rate 10 --tick-log2 8 --epsilon 10 --delta 10 --json
         """
     ),
@@ -324,7 +332,12 @@ def command(
     if choice is None:
         common.fail(_nothing_good(comparison, budget))
     if budget.network.period_ms:
-        life_table.show_chosen(life_with(budget.network, choice.candidate.layout, capacity), as_json)
+        network = budget.network
+        lives = [
+            life_with(one, choice.candidate.layout, capacity)
+            for one in (network, replace(network, urgent_ms=0))
+        ]
+        life_table.show_chosen(lives[0], lives[1], as_json)
     if toml is not None:
         _write_toml(budget, choice, name, toml)
 
@@ -337,12 +350,15 @@ def _budget(given: dict[str, Any]) -> Budget:
         raise click.UsageError("--days chooses the period: leave --period-ms away")
     if window and not period:
         raise click.UsageError("--window-ms needs --period-ms")
+    if given["urgent"] and not period and given["days"] is None:
+        raise click.UsageError("--urgent needs --days or --period-ms")
     known |= {"period_ms": 0, "window_ms": 0, "loss": given["loss"] / 100}
+    known |= {"urgent_ms": 1000 * int(given["urgent"] or 0)}
     try:
         network = with_period(PlannedNetwork(**known), period, window)
         return make_budget(network, given["tick_log2"], given["epsilon"], given["delta"])
     except BudgetError as error:
-        raise click.BadParameter(str(error), param_hint=f"--{error.setting}") from None
+        raise _bad(error) from None
 
 
 def _traded(
@@ -366,7 +382,12 @@ def _traded(
     try:
         return make_budget(chosen.budget.network, *clock), trade
     except BudgetError as error:
-        raise click.BadParameter(str(error), param_hint=f"--{error.setting}") from None
+        raise _bad(error) from None
+
+
+def _bad(error: BudgetError) -> click.BadParameter:
+    option = {"urgent-ms": "urgent"}.get(error.setting, error.setting)
+    return click.BadParameter(str(error), param_hint=f"--{option}")
 
 
 def _fields_of(owner: type[Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,7 @@ def planned(deployment: Deployment, rate: float) -> Budget:
             period_ms=deployment.radio.period_ms,
             window_ms=deployment.radio.window_ms,
             loss=LINK_LOSS if deployment.radio.period_ms else 0.0,
+            urgent_ms=deployment.radio.urgent_ms,
         ),
         clock.tick_log2,
         clock.epsilon,
@@ -125,12 +126,18 @@ def scheduled(deployment: Deployment, schedule: Schedule, rate: float) -> Iterat
     life = life_with(made.network, stamp)
     lasts = f"{life.days:.0f} days, {life.worst_days:.0f} at hop {life.worst.level}"
     clocked = f"{stamp.clock_bits} bits of clock" if stamp.clock_bits else "no clock in the stamp"
+    urgent = (
+        f"; urgent messages are looked for every {deployment.radio.urgent_ms / 1000:g} s, and take "
+        f"{schedule.urgent_wait_ms / 1000:.1f} s at most"
+        if schedule.urgent_log2
+        else ""
+    )
     yield good(
         "deployment",
         "schedule",
         f"a window of {schedule.delta_ms:.0f} ms every {schedule.period_ms / 1000:g} s; delta, "
-        f"{clock.delta * tick_ms:.4g} ms, covers it; {clocked}. {every.capitalize()} and {LINK_LOSS:.0%} of "
-        f"frames lost on a link two AA cells last about {lasts}, by a model (docs/power.md)",
+        f"{clock.delta * tick_ms:.4g} ms, covers it; {clocked}{urgent}. {every.capitalize()} and "
+        f"{LINK_LOSS:.0%} of frames lost on a link two AA cells last about {lasts}, by a model (docs/power.md)",
     )
 
 

@@ -68,6 +68,7 @@ class PlannedNetwork:
     period_ms: int = 0  # from one window to the next; 0: motes listen always
     window_ms: int = 0
     loss: float = 0.0  # chance that a frame is lost on a link
+    urgent_ms: int = 0  # from one urgent window to the next; 0: there are none
 
     def __post_init__(self) -> None:
         if self.motes < 2:
@@ -102,7 +103,7 @@ class PlannedNetwork:
             return None
         board = BOARDS[self.board]
         shape = self.motes, self.hops, self.tinyos
-        return schedule_of(board, *shape, self.period_ms, self.window_ms, self.mic)
+        return schedule_of(board, *shape, self.period_ms, self.window_ms, self.mic, self.urgent_ms)
 
     @property
     def beacon_interval(self) -> float:

@@ -469,7 +469,13 @@ def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
         | ({} if row.tolerate is None else {"tolerate": row.tolerate}),
         **({"security": {"mic": network.mic, "key": f"{name}.key"}} if network.mic else {}),
         **(
-            {"radio": {"period_ms": network.period_ms, "window_ms": network.window_ms}}
+            {
+                "radio": {
+                    "period_ms": network.period_ms,
+                    "window_ms": network.window_ms,
+                    "urgent_ms": network.urgent_ms,
+                }
+            }
             if network.period_ms
             else {}
         ),

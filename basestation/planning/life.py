@@ -36,6 +36,9 @@ START_UAS = {"CC2420": 25.0, "CC1000": 39.0}
 # The processor while the receiver is on and nothing comes: the CC1000 hands over byte by byte, noise too.
 AWAKE_MA = {"CC2420": 3.2, "CC1000": 3.7}
 MESSAGES_IN_FRAME = {"CC2420": 1, "CC1000": 2}
+# A look into an urgent window, as emulated: the receiver is on so much longer than it must be, and the processor is
+# active for so long.
+LOOK_MORE_MS, LOOK_ACTIVE_MS = 2.0, 6.0
 WATCHDOG_WAKES = 1.0  # a second
 WATCHDOG_STARTING_MS, WATCHDOG_MS = 2.2, 0.35
 
@@ -104,7 +107,7 @@ def schedule_for(network: PlannedNetwork, period_ms: int) -> Schedule:
     traffic = _Traffic(network, made, period_ms, often=RARE)
     longest = max(traffic.phase_ms(level) for level in range(1, made.levels + 1))
     window = max(least, math.ceil(ROOM * longest * made.rounds * made.levels))
-    return schedule_of(board, *shape, period_ms, window, network.mic)
+    return schedule_of(board, *shape, period_ms, window, network.mic, network.urgent_ms)
 
 
 def life_of(
@@ -187,6 +190,14 @@ class _Traffic:
         """A phase of a later round in which nobody sends."""
         return ms(self.schedule.guard + self.schedule.quiet)
 
+    def looks(self, level: int) -> int:
+        """Urgent windows in which a mote looks whether anything comes: in all, unless nobody is farther away."""
+        return self.schedule.urgent_windows if level < self.schedule.levels else 0
+
+    @property
+    def look_ms(self) -> float:
+        return ms(self.schedule.guard + self.schedule.urgent_quiet) + LOOK_MORE_MS
+
     def phase_ms(self, level: int) -> float:
         """How long a listener is on in a phase of round 0: guard, turns of senders, frames, acknowledgements, quiet.
 
@@ -234,10 +245,12 @@ def _level_life(traffic: _Traffic, level: int, loss: float) -> LevelLife:
     again = sum(traffic.missed(level, loss, round_) for round_ in range(1, schedule.rounds))
     sent = (traffic.frames(level) + again) / traffic.motes[level]
     sending = sent * traffic.data_ms
-    starts = (1 + (level < schedule.levels)) / schedule.beacon_every + len(heard) + polls
+    looks, looking = traffic.looks(level), traffic.looks(level) * traffic.look_ms
+    starts = (1 + (level < schedule.levels)) / schedule.beacon_every + len(heard) + polls + looks
     frames = sum(traffic.frames(near) for near in heard)
-    on = beacons + first + retries
-    busy = frames * traffic.network.processing_ms  # the processor is active, not idle
+    on = beacons + first + retries + looking
+    # the processor is active, not idle
+    busy = frames * traffic.network.processing_ms + looks * LOOK_ACTIVE_MS
     receiving, period = currents.radio["receiving"].ma, schedule.period_ms
     processor = currents.processor
     awake = on * AWAKE_MA[radio.chip] + busy * (processor["active"].ma - processor["idle"].ma)
@@ -246,6 +259,7 @@ def _level_life(traffic: _Traffic, level: int, loss: float) -> LevelLife:
         "beacons": beacons * receiving,
         "round 0": (first - sending) * receiving,
         "retries": retries * receiving,
+        **({"urgent": looking * receiving} if looks else {}),
         "sending": sending * currents.radio["sending"].ma,
         "processor": awake,
         "starts": starts * START_UAS[radio.chip],

@@ -102,9 +102,14 @@ def _row(
 
 
 def with_period(network: PlannedNetwork, period_ms: int, window_ms: int = 0) -> PlannedNetwork:
-    """The network with a schedule, its window just long enough unless given; `BudgetError` if none fits."""
+    """The network with a schedule, its window just long enough unless given; `BudgetError` if none fits.
+
+    If windows come as often as urgent ones should, it needs none of those.
+    """
     if not period_ms:
         return replace(network, period_ms=0, window_ms=0)
+    if period_ms <= network.urgent_ms:
+        network = replace(network, urgent_ms=0)
     if not window_ms:
         try:
             schedule = schedule_for(replace(network, stamp_bytes=STAMP_BYTES), period_ms)

@@ -18,17 +18,22 @@ from .truth_log import Event, read
 
 @contextmanager
 def run_on_grid(
-    deployment: Deployment, motes: int, wish: Wish, rate: float | None = None, loss: float = 0.0
+    deployment: Deployment,
+    motes: int,
+    wish: Wish,
+    rate: float | None = None,
+    loss: float = 0.0,
+    app: str | None = None,
 ) -> Iterator[tuple[Iterator[Event], ScenarioNetwork]]:
     """The events of a run that is over, read one by one, and its network.
 
     `rate` is each mote's messages a second; None leaves the firmware's own. `loss` is the share of frames that each
-    link loses.
+    link loses, `app` the motes' (docs/apps.md); None: the stock app.
     """
     margin = BOARDS[deployment.network.board].radio.signal_margin_db
     topology = topologies.lossy(topologies.grid(motes, hops=deployment.network.hops, margin=margin), loss)
     (network,) = networks_in([deployment], topology)
-    programs = {network.name: images.programs_for(deployment, rate)}
+    programs = {network.name: images.programs_for(deployment, rate, app=app)}
     with TemporaryDirectory(prefix="causeway-grid-") as place:
         folder = Path(place)
         scenario = assemble([network], topology, programs, folder, wish).text()

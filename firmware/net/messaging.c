@@ -38,7 +38,7 @@ void messaging_on_epoch(uint8_t epoch)
 
 /* ---- Sending ---- */
 
-bool messaging_send(const uint8_t *application)
+bool messaging_send(const uint8_t *application, bool urgent)
 {
     uint32_t now = clock_now();
     /* with a schedule, before all that was passed on to us: nobody else has it */
@@ -49,6 +49,14 @@ bool messaging_send(const uint8_t *application)
     }
     uint8_t *place = cw_data_application(frame->message.data, CAUSEWAY_PAYLOAD_BYTES);
     memcpy(place, application, CAUSEWAY_DATA_BYTES);
+#if SCHEDULE_URGENT
+    if (urgent) {
+        frame->round = OUTBOX_URGENT;
+        frame->deadline -= UINT32_C(1) << CAUSEWAY_PERIOD_LOG2; /* before all others of ours */
+    }
+#else
+    (void)urgent;
+#endif
     outbox_put(frame);
     return true;
 }

@@ -21,9 +21,9 @@
 /** Start. Time sync must have been started. */
 void messaging_start(void);
 
-/** Send the application's CAUSEWAY_DATA_BYTES bytes to all; it is stamped when the radio is free. Return
- * false, and count it, when there is no room. */
-bool messaging_send(const uint8_t *application);
+/** Send the application's CAUSEWAY_DATA_BYTES bytes to all; it is stamped when the radio is free, an urgent
+ * one in the next window of either kind. Return false, and count it, when there is no room. */
+bool messaging_send(const uint8_t *application, bool urgent);
 
 /** To be called from radio_on_heard(), timesync_on_epoch(), outbox_on_ready() and outbox_on_done(). */
 void messaging_on_heard(const radio_heard_t *heard);

@@ -56,6 +56,11 @@ static inline uint16_t node_id(void)
  * follows. False, and nothing is sent, when too many are waiting. */
 bool node_send(const uint8_t *data);
 
+/** The same for what cannot wait for the next window of a schedule: it goes out in the next urgent one, if
+ * the deployment has them (docs/firmware.md, Urgent messages). Those nearer to the gateway hear it, others
+ * may not. */
+bool node_send_urgent(const uint8_t *data);
+
 #ifdef CW_VALUES
 /** Send the deployment's values. */
 static inline bool node_send_values(const struct cw_values *values)
@@ -63,6 +68,13 @@ static inline bool node_send_values(const struct cw_values *values)
     uint8_t data[CAUSEWAY_DATA_BYTES];
     cw_values_pack(values, data);
     return node_send(data);
+}
+
+static inline bool node_send_values_urgent(const struct cw_values *values)
+{
+    uint8_t data[CAUSEWAY_DATA_BYTES];
+    cw_values_pack(values, data);
+    return node_send_urgent(data);
 }
 #endif
 

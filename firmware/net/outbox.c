@@ -149,6 +149,32 @@ static bool may_send_own(void)
     return own_window != schedule_window() || own_sent < CAUSEWAY_OWN_MOST;
 }
 
+#if SCHEDULE_URGENT
+
+static __attribute__((noinline)) bool is_urgent(const outbox_frame_t *frame)
+{
+    return frame->kind == OUTBOX_OWN && (frame->round & OUTBOX_URGENT);
+}
+
+/* An urgent message goes out in the next window of either kind, while those listen who are to pass it on. */
+static bool is_time(const outbox_frame_t *frame, uint8_t round)
+{
+    return schedule_urgent() ? round == 0 && is_urgent(frame)
+                             : round == 0 || (round == 1 && is_urgent(frame));
+}
+
+/* Others leave urgent ones a place among what we may send between two beacons. */
+static bool has_place(const outbox_frame_t *frame)
+{
+    return may_send_own() || (is_urgent(frame) && own_sent < CAUSEWAY_ALL_MOST);
+}
+
+#else
+#define is_urgent(frame) false
+#define is_time(frame, round) ((round) == 0)
+#define has_place(frame) may_send_own()
+#endif
+
 static void count_own(void)
 {
     own_sent = own_window == schedule_window() ? (uint8_t)(own_sent + 1) : 1;
@@ -164,12 +190,16 @@ static bool is_for(const outbox_frame_t *frame, uint8_t round)
     if (frame->kind == OUTBOX_RELAY) {
         return frame->round <= round;
     }
-    return round == 0 && !repair_is_kept(frame) && (frame->kind == OUTBOX_PLAIN || may_send_own());
+    return is_time(frame, round) && !repair_is_kept(frame) &&
+           (frame->kind == OUTBOX_PLAIN || has_place(frame));
 }
 
 /* Whether it may still go out in this window; or, while it is behind, whether we wait to hear it again. */
 static bool is_left(const outbox_frame_t *frame)
 {
+    if (is_urgent(frame)) {
+        return is_for(frame, schedule_round() == SCHEDULE_NO_ROUND ? 0 : schedule_round());
+    }
     return frame->used && frame->kind == OUTBOX_RELAY &&
            (frame->round < OUTBOX_BEHIND || (frame->round & ~OUTBOX_BEHIND) >= schedule_round());
 }
@@ -389,9 +419,9 @@ static bool send_frame(outbox_frame_t *frame, uint32_t now)
  */
 static void seal_own(uint32_t now)
 {
-    for (outbox_frame_t *frame = frames; round_now == 0 && frame < END; frame++) {
+    for (outbox_frame_t *frame = frames; round_now <= SCHEDULE_URGENT && frame < END; frame++) {
         if (!frame->used || frame->kind != OUTBOX_OWN || clock_before(now, frame->not_before) ||
-            !may_send_own()) {
+            !is_time(frame, round_now) || !has_place(frame)) {
             continue;
         }
         outbox_frame_t own = *frame;

@@ -49,6 +49,9 @@ typedef enum {
 /* In a frame's round: somebody as near has sent it. We do, too, if it is heard once more in that round. */
 #define OUTBOX_BEHIND 0x80U
 
+/* In an own message's round, until it has its stamp: it is urgent. */
+#define OUTBOX_URGENT 0x40U
+
 typedef struct {
     radio_message_t message;
     uint32_t not_before;

@@ -8,6 +8,7 @@
 #include "identity.h"
 #include "random.h"
 #include "role.h"
+#include "seal.h"
 #include "timesync.h"
 
 _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gateway: it must be the root");
@@ -19,6 +20,10 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define SECOND UINT32_C(32768)
 #define TURNS (CAUSEWAY_SLOT_IDS + 1) /* the first is the gateway's */
 #define CYCLE (TURNS * CAUSEWAY_MINI_SLOT)
+#define URGENT (UINT32_C(1) << CAUSEWAY_URGENT_LOG2)
+#define INSTANTS (1 << (CAUSEWAY_PERIOD_LOG2 - CAUSEWAY_URGENT_LOG2)) /* of openings in a period */
+#define URGENT_PHASES (SLOTS + CAUSEWAY_URGENT_ROUNDS * CAUSEWAY_LEVELS)
+#define PREPARE (LEAD + SEAL_HOP_TIME) /* cycles by which a sender is up before who polls */
 
 enum {
     LEAD = 96,           /* cycles before a turn at which a frame is handed over: stamp, load */
@@ -30,8 +35,10 @@ enum {
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
-#define DUTY_STEPS 16U                                                  /* packet_formats/records.py */
-#define BRIEF(time) ((uint16_t)((time) >> (CAUSEWAY_PERIOD_LOG2 - 11))) /* in 2048ths of a period */
+#define DUTY_STEPS 16U /* packet_formats/records.py */
+/* Polls are short: with them the time awake is counted in eighths of a unit, a 2048th of a period. */
+#define DUTY_FINE (SCHEDULE_URGENT ? 3 : 0)
+#define BRIEF(time) ((uint16_t)((time) >> (CAUSEWAY_PERIOD_LOG2 - 11 - DUTY_FINE)))
 #define AT_MOST 0xC000U /* cycles: all phases are shorter, and turns can be counted a round beyond */
 _Static_assert(CAUSEWAY_PHASE < AT_MOST && CYCLE < UINT16_MAX - AT_MOST - 256,
                "packet_formats/schedule.py refuses longer ones");
@@ -67,6 +74,19 @@ static cw_flag_t lost;                    /* the time is not known well enough: 
 static uint16_t join_until; /* COARSE: awake until then, for the network if lost, or as it was just found */
 static uint16_t join_again; /* COARSE: lost, it listens again then */
 static uint8_t join_tries;
+#if SCHEDULE_URGENT
+static cw_flag_t urgent; /* the window is for urgent messages alone: it has no beacons, and fewer rounds */
+
+/* Whether we only look if somebody farther away has something urgent. */
+static bool polls(void)
+{
+    return urgent && level > ours;
+}
+#else
+#define urgent false
+#define polls() false
+#endif
+#define PREPARED (polls() ? PREPARE : 0) /* by which we turn to a phase too early for it */
 
 /* ---- Where in the window ---- */
 
@@ -108,6 +128,13 @@ uint8_t schedule_window(void)
     return number;
 }
 
+#if SCHEDULE_URGENT
+bool schedule_urgent(void)
+{
+    return urgent;
+}
+#endif
+
 uint8_t schedule_our_round(void)
 {
     return level == ours && !lost ? round : SCHEDULE_NO_ROUND;
@@ -116,7 +143,7 @@ uint8_t schedule_our_round(void)
 uint32_t schedule_end(uint32_t now)
 {
     (void)now;
-    return opened + CAUSEWAY_WINDOW_END;
+    return opened + (urgent ? (uint32_t)CAUSEWAY_URGENT_END : (uint32_t)CAUSEWAY_WINDOW_END);
 }
 
 uint32_t schedule_opening(uint32_t now)
@@ -170,7 +197,7 @@ static bool wants_phase(uint32_t now)
     if ((uint8_t)(level + 1 - ours) > 2) { /* neither ours nor beside it */
         return false;
     }
-    return round == 0 || (level > ours ? heard_farther : schedule_on_due(SCHEDULE_NO_ROUND));
+    return (round == 0 && !urgent) || (level > ours ? heard_farther : schedule_on_due(SCHEDULE_NO_ROUND));
 }
 
 /* Who has nothing left is there for his peers alone. */
@@ -178,6 +205,9 @@ static uint16_t quiet_time(void)
 {
     if (phase < SLOTS) {
         return BEHIND_BEACON;
+    }
+    if (polls() && last_frame <= ahead) {
+        return (uint16_t)(ahead + CAUSEWAY_URGENT_QUIET - last_frame);
     }
     if (level > 1) {
         return CAUSEWAY_QUIET;
@@ -198,7 +228,7 @@ static bool has_something(void)
 static uint16_t over_at(void)
 {
     uint16_t quiet = last_frame + quiet_time();
-    return round == 0 && !answered ? later(quiet, ahead + learned[level - 1]) : quiet;
+    return round == 0 && !urgent && !answered ? later(quiet, ahead + learned[level - 1]) : quiet;
 }
 
 static bool is_over(uint32_t now)
@@ -225,7 +255,7 @@ static bool is_over(uint32_t now)
 /* How long the phase lasted, towards which what was learned moves: soon when it was longer, slowly else. */
 static void learn(void)
 {
-    if (round != 0 || !on) {
+    if (round != 0 || !on || urgent) {
         return;
     }
     uint16_t *known = &learned[level - 1];
@@ -240,9 +270,11 @@ static void learn(void)
  * between. */
 static void find_opening(uint32_t now)
 {
-    opened = opening_at(now);
+    if (!urgent) {
+        opened = opening_at(now);
+    }
     starts = opened - ahead;
-    number = periods(timesync_network(opened));
+    number = periods(timesync_network(opened) - (urgent ? PERIOD / 2 : 0)); /* that of the window before */
     uint8_t hops = timesync_hops();
     ours = hops < CAUSEWAY_LEVELS ? hops : CAUSEWAY_LEVELS;
 }
@@ -255,7 +287,10 @@ static void advance(uint32_t now)
     length = phase < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
     if (phase == SLOTS) {
         find_opening(now);
-        starts += CAUSEWAY_DATA_START;
+        starts += urgent ? 0 : CAUSEWAY_DATA_START;
+    }
+    if (urgent && phase == URGENT_PHASES) {
+        phase = OUTSIDE;
     }
     if (phase == OUTSIDE) {
         level = 0;
@@ -274,7 +309,7 @@ static void turn_to_next(uint32_t now)
 {
     learn();
     if (phase >= SLOTS && level == (uint8_t)(ours + 1)) {
-        heard_farther = round == 0 || last_frame > ahead;
+        heard_farther = (round == 0 && !urgent) || last_frame > ahead;
     }
     do {
         advance(now);
@@ -337,21 +372,68 @@ bool schedule_awake(void)
     return on;
 }
 
+#if SCHEDULE_URGENT
+
+/* Find the last window that has opened by our clock, of either kind, and whether we still can turn to it; if
+ * not, when to turn to the next. In urgent ones we begin with the phase of the level behind us; the farthest
+ * level, with its own, if it has something. */
+static bool turns_to_window(uint32_t now)
+{
+    bool sends = schedule_on_due(SCHEDULE_NO_ROUND), looks = sends || ours < CAUSEWAY_LEVELS;
+    uint16_t prepared = (uint16_t)(ahead + PREPARE);
+    ahead = sends ? prepared : ahead;
+    uint32_t network = timesync_network(now + ahead);
+    uint8_t instant = (uint8_t)((uint16_t)(network >> 16) >> (CAUSEWAY_URGENT_LOG2 - 16)) & (INSTANTS - 1);
+    urgent = looks && instant >= CAUSEWAY_URGENT_FIRST;
+    opened = now + ahead - (network & (urgent ? URGENT - 1 : PERIOD - 1));
+    instant = urgent ? instant : 0;
+    uint32_t skips = ours < CAUSEWAY_LEVELS ? (CAUSEWAY_LEVELS - 1U - ours) * (uint32_t)CAUSEWAY_PHASE : 0;
+    bool before = clock_before(
+        now, opened + (urgent ? skips - RADIO_WAKE_TIME : (uint32_t)CAUSEWAY_BEACON_SLOT / 2));
+    uint8_t next = instant;
+    if (!before) {
+        next = urgent ? (uint8_t)(instant + 1) : looks ? CAUSEWAY_URGENT_FIRST : INSTANTS;
+    }
+    starts = opened + ((uint32_t)(next - instant) << CAUSEWAY_URGENT_LOG2) - ahead;
+    if (next & (INSTANTS - 1)) {
+        starts += skips;
+    }
+    ahead = urgent ? prepared : ahead;
+    heard_farther = true;
+    if (before && !urgent) {
+        find_opening(now);
+    }
+    return before;
+}
+
+#endif
+
 /* Outside all is found anew in each step, since the clock may have been corrected much. Who comes to know the
  * time while a window is open waits for the next. */
 static void find_window(uint32_t now)
 {
     set_ahead(now);
-    find_opening(now);
     length = 0;
+#if SCHEDULE_URGENT
+    if (!turns_to_window(now)) {
+        return;
+    }
+#else
+    find_opening(now);
     if (!clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2)) {
         starts += PERIOD;
-    } else if (!lost && !clock_before(now, starts)) {
-        duty = (uint16_t)(duty + on_lately - (duty + 4U) / 8);
-        on_lately = 0;
-        phase = UINT8_MAX; /* the first comes next */
-        turn_to_next(now);
+        return;
     }
+#endif
+    if (lost || clock_before(now, starts)) {
+        return;
+    }
+    if (!urgent) {
+        duty = (uint16_t)(duty + (uint16_t)(on_lately >> DUTY_FINE) - (duty + 4U) / 8);
+        on_lately = 0;
+    }
+    phase = urgent ? SLOTS - 1 : UINT8_MAX; /* the first comes next */
+    turn_to_next(now);
 }
 
 static void follow_window(uint32_t now)
@@ -378,7 +460,7 @@ void schedule_step(uint32_t now)
     join(now);
     bool joining = joins(now);
     follow_window(now);
-    open = phase < OUTSIDE && at(now) > 0;
+    open = phase < OUTSIDE && at(now) > PREPARED;
     if (joining || open || timesync_speaks(now) || (on && schedule_on_sending())) {
         if (!on || joining) { /* which is rare, and not counted */
             on_since = BRIEF(now);
@@ -452,6 +534,13 @@ static uint16_t turn_from(uint16_t earliest)
     if (!role_sleeps) {
         return answer_from(earliest);
     }
+#if SCHEDULE_URGENT
+    if (urgent && level > 1 && last_frame <= ahead) {
+        /* who polls waits for four turns; two who share one have different ones in the next round */
+        uint16_t first = ahead + (uint16_t)(((uint8_t)identity_id() >> 2 * round & 3) * CAUSEWAY_MINI_SLOT);
+        return earliest <= first ? first : later(length, earliest); /* nobody would be there */
+    }
+#endif
     uint16_t turn = CAUSEWAY_MINI_SLOT + turn_of(number);
     if (round & 1) {
         turn = CYCLE - turn; /* two whose clocks are a turn apart must not meet again */
@@ -508,7 +597,7 @@ uint32_t schedule_next(uint32_t now)
     if (role_sleeps && lost) {
         return now + SECOND;
     }
-    uint16_t then = role_sleeps && !open ? 1 : length;
+    uint16_t then = role_sleeps && !open ? 1 + PREPARED : length;
     if (role_sleeps && open && on) {
         then = look_again(now);
     }

@@ -7,6 +7,10 @@
  * others for what nobody has acknowledged. A mote wakes for the phases in which it may hear something for it,
  * and sleeps when a phase is quiet. Nothing goes out after the last phase.
  *
+ * With SCHEDULE_URGENT urgent windows open between the others, whenever the network's time is a multiple
+ * of 2^CAUSEWAY_URGENT_LOG2. They have no beacons, and only urgent messages go out in them, by the same
+ * phases and rounds. Who has none looks for a moment whether the level behind it has, and sleeps.
+ *
  * A mote without the time listens, for a bounded share of its life. A gateway is always awake.
  *
  * Only deployments with a schedule have this module: `if (CAUSEWAY_SCHEDULED)` goes before a call.
@@ -22,6 +26,16 @@
 /** Cycles that the loop may take from its alarm to our step. The clock wakes the processor before that. */
 #ifndef SCHEDULE_START_TIME
 #define SCHEDULE_START_TIME 20
+#endif
+
+#ifdef CAUSEWAY_URGENT_LOG2
+#define SCHEDULE_URGENT 1
+#else
+#define SCHEDULE_URGENT 0
+#define CAUSEWAY_URGENT_LOG2 0
+#define CAUSEWAY_URGENT_ROUNDS 0
+#define CAUSEWAY_URGENT_END 0
+#define CAUSEWAY_URGENT_QUIET 0
 #endif
 
 /** No phase of our level is now. */
@@ -59,7 +73,11 @@ void schedule_on_sent(uint32_t now);
 uint8_t schedule_round(void);
 uint8_t schedule_our_round(void);
 
-/** The number of the window that is open, or opens next, modulo 256. */
+/** Whether the window is an urgent one. */
+bool schedule_urgent(void);
+
+/** The number of the window that is open, or opens next, modulo 256; of an urgent one, that of the window
+ * before it. */
 uint8_t schedule_window(void);
 
 /** Whether commands may be passed on now: it is our hop's beacon slot, and our beacon is out. */

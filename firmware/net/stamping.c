@@ -114,6 +114,9 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
     cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, in_sync);
 #if CAUSEWAY_SCHEDULED
     payload[CAUSEWAY_AGE_AT] = age_of(frame, now);
+    if (SCHEDULE_URGENT) {
+        frame->round = 0; /* from here on it is passed on as others */
+    }
 #endif
     frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, frame->message.length, &receipts);

@@ -280,6 +280,15 @@ def scheduled(period_ms=16000, window_ms=1152, **clock):
     return from_dict(tables)
 
 
+def test_urgent_windows_cost_days():
+    setup = scheduled()
+    *_, plain = check_deployment.examine(setup)
+    *_, finding = check_deployment.examine(replace(setup, radio=replace(setup.radio, urgent_ms=2000)))
+    assert "urgent messages are looked for every 2 s, and take 2.3 s at most" in finding.text
+    days = [int(re.findall(r"last about (\d+) days", each.text)[0]) for each in (plain, finding)]
+    assert days[1] < days[0] - 10
+
+
 def test_a_schedule_is_well_and_says_how_long_cells_last():
     *_, finding = check_deployment.examine(scheduled())
     assert (finding.verdict, finding.check) == ("good", "schedule")

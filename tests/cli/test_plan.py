@@ -247,6 +247,19 @@ def test_a_life_in_days_chooses_the_shortest_period_that_lasts(tmp_path: Path) -
     assert picture.stat().st_size > 10_000
 
 
+def test_urgent_windows_are_written_and_their_price_is_told(tmp_path: Path) -> None:
+    toml = tmp_path / "field.toml"
+    asked = [*YEAR, "--period-ms", "16000", "--urgent", "2"]
+    result = CliRunner().invoke(command, [*asked, "--toml", str(toml), "--json"])
+    assert result.exit_code == 0, result.output
+    life = json.loads(result.stdout.splitlines()[-1])
+    assert (life["urgent_ms"], life["urgent_costs_days"] > 5) == (2000, True)
+    assert 2000 < life["urgent_wait_ms"] < 3000
+    assert deployments.load(toml).radio.urgent_ms == 2000
+    shown = " ".join(CliRunner().invoke(command, asked).stdout.split())
+    assert f"Urgent messages: {life['urgent_wait_ms'] / 1000:.1f} s at most to the gateway" in shown
+
+
 def test_a_life_that_no_period_gives_is_refused_with_the_best() -> None:
     result = CliRunner().invoke(command, [*YEAR, "--days", "9000"])
     assert result.exit_code == 1
@@ -295,6 +308,11 @@ def test_a_given_period_is_planned_for() -> None:
     [
         (["--days", "100", "--period-ms", "8000"], "leave --period-ms away"),
         (["--window-ms", "900"], "needs --period-ms"),
+        (["--urgent", "2"], "--urgent needs --days or --period-ms"),
+        (
+            ["--urgent", "2", "--period-ms", "4000", "--window-ms", "2500"],
+            "for --urgent: set a longer period_ms",
+        ),
         (["--period-ms", "8000", "--window-ms", "10"], "must be at least"),
         (["--period-ms", "8000", "--foreign-gateway"], "a gateway that acknowledges"),
     ],

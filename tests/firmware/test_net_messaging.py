@@ -454,7 +454,7 @@ def sends_at_once(gcc: str, scheme: str, asked: int) -> tuple[list[int], list[in
     world.on_event = lambda node, kind, peer, sequence, tick: ticks.append(tick) if kind == "send" else None
     air, data_at = Air(world), layout_of(deployment).data_at
     for number in range(asked):
-        assert mote.c.messaging_send(bytes([number] * 4))
+        assert mote.c.messaging_send(bytes([number] * 4), False)
     mote.step()
     world.run(1)
     return ticks, [payload[data_at] for *_, payload, _ in air.frames]

@@ -479,3 +479,162 @@ def test_of_several_who_succeed_at_once_one_drives(deployment: Deployment, requi
     heard_in(watched, 2)
     assert watched.gateway.c.timesync_epoch() == epoch
     assert heard_in(watched, 1) == all_ids(watched)
+
+
+# ---- Urgent messages ----
+
+EVENT_RADIO = 2
+
+
+class Urgent(Watched):
+    """With urgent windows, and frames told apart: those of urgent messages have this mark in their data."""
+
+    MARK = b"\xee\xdd\xcc"
+
+    def __init__(self, gcc: str, deployment: Deployment, urgent_ms: int, **more: Any) -> None:
+        deployment = replace(deployment, radio=replace(deployment.radio, urgent_ms=urgent_ms))
+        self.urgent_frames: list[tuple[int, int]] = []  # sender, cycles since the window opened
+        super().__init__(gcc, deployment, **more)
+
+    def on_air(self, node: Node, message: Any, end: float) -> None:
+        if self.MARK in bytes(message.data[: message.length]):
+            self.urgent_frames.append((node.id, self.gateway.network() % self.times.period))
+        else:
+            super().on_air(node, message, end)
+
+    def until(self, seconds: float) -> None:
+        """Run to this time of a period."""
+        at = round(seconds * HZ)
+        self.world.run((at - self.gateway.network()) % self.times.period / HZ)
+
+    def send_urgent(self, mote: Node, number: int = 0) -> None:
+        data = self.MARK + bytes([number])
+        mote.step()
+        assert mote.c.node_send_urgent(data + bytes(self.world.deployment.network.data_bytes - len(data)))
+        mote.c.events_post(EVENT_RADIO)  # an app is called in a step, behind which the outbox has its turn
+        mote.step()
+
+    def came(self) -> list[tuple[int, int]]:
+        """The source and number of urgent messages that came since the last call."""
+        return [
+            (m.source, m.data[len(self.MARK)])
+            for _, _, m in self.gateway.pairs()
+            if isinstance(m, Data) and m.data.startswith(self.MARK)
+        ]
+
+
+def in_urgent_windows(watched: Urgent, frames: list[int]) -> bool:
+    """Whether frames that ended at these times of a period were inside of urgent windows."""
+    times = watched.times
+    return all(
+        at // times.urgent >= times.urgent_first and at % times.urgent <= times.urgent_end for at in frames
+    )
+
+
+@pytest.mark.parametrize(
+    ("board", "urgent_ms", "key", "start"),
+    [
+        ("micaz", 2000, False, WRAP - 100 * HZ),
+        *(
+            pytest.param(*each, 0, marks=pytest.mark.slow)
+            for each in (("micaz", 2000, True), ("mica2", 4000, False), ("mica2", 2000, False))
+        ),
+    ],
+)
+def test_an_urgent_message_of_three_hops_is_there_in_its_time(
+    root: Path, board: str, urgent_ms: int, key: bool, start: int, require_tool
+) -> None:
+    """However it falls into a period, and while the clock wraps."""
+    deployment = load(root / f"examples/{board}_months.toml")
+    if key:
+        deployment = replace(deployment, security=SecuritySettings(4, "site.key"), key=KEY)
+    watched = Urgent(require_tool("gcc"), deployment, urgent_ms, start=start)
+    found_itself(watched)
+    watched.urgent_frames.clear()
+    times, round_ = watched.times, watched.times.levels * watched.times.phase
+    # from just after its own phase in an ordinary window to just before the next
+    for at in (0.5, 3.1, 7.99, 9.7, 13.9, 15.9):
+        for mote in watched.motes:
+            watched.until(at)
+            watched.came()
+            watched.send_urgent(mote)
+            if times.urgent_first <= at * HZ // times.urgent < times.period // times.urgent - 1:
+                watched.world.run((times.urgent - at * HZ % times.urgent + round_) / HZ + 0.02)
+            else:
+                watched.world.run(times.urgent_wait_ms / 1000 + 0.02)
+            assert watched.came() == [(mote.id, 0)], (at, mote.id)
+    between = [at for _, at in watched.urgent_frames if at > times.end]
+    assert len(between) > 15
+    assert in_urgent_windows(watched, between)
+    # what is not urgent waits: data go out in ordinary windows alone, each level in its own phase
+    data = data_on_air(watched)
+    assert len(data) > 20
+    assert all(times.data_start < ended <= times.end for _, _, ended in data)
+
+
+def test_a_look_for_urgent_messages_is_short_and_the_last_hop_has_none(
+    deployment: Deployment, require_tool
+) -> None:
+    watched = Urgent(require_tool("gcc"), deployment, 2000)
+    found_itself(watched)
+    times = watched.times
+    watched.until(times.end / HZ + 0.1)
+    on: Counter[int] = Counter()
+    windows = 3
+    for _ in range(round(windows * times.urgent / HZ * 2048)):
+        watched.world.run(1 / 2048)
+        for mote in watched.motes:
+            on[mote.id] += mote.get("host_radio_on", ctypes.c_bool)
+    most = (times.wake + 2 * times.guard + times.urgent_quiet) / HZ + 0.001
+    assert on[2] == 0
+    assert all(0.003 < on[mote] / 2048 / windows < most for mote in (0, 1))
+    assert watched.frames == [frame for frame in watched.frames if frame[2] <= times.end]
+
+
+def test_more_urgent_messages_than_a_mote_may_send_wait_for_the_next_period(
+    deployment: Deployment, require_tool
+) -> None:
+    """The list of what the gateway has heard has few bits for each."""
+    watched = Urgent(require_tool("gcc"), deployment, 2000)
+    found_itself(watched)
+    times, mote = watched.times, watched.motes[2]
+    watched.until(times.end / HZ + 0.1)
+    watched.came()
+    for number in range(8):
+        watched.send_urgent(mote, number)
+    watched.until(15.0)
+    first = watched.came()
+    assert 1 <= len(first) <= times.all_most
+    watched.world.run(2 * times.period / HZ)
+    assert first + watched.came() == [(mote.id, number) for number in range(8)]
+
+
+def test_two_who_meet_in_an_urgent_window_are_apart_in_its_next_round(
+    deployment: Deployment, require_tool
+) -> None:
+    """Motes 1 and 5 begin in the same of four turns. Who looks has a damaged frame, and stays."""
+    watched = Urgent(require_tool("gcc"), deployment, 2000, motes=2)
+    world, relay = watched.world, watched.motes[0]
+
+    def on_air(node: Node, message: Any, end: float) -> None:
+        watched.on_air(node, message, end)
+        begin = end - (17 + message.length) * world.byte
+        if world.linked(node, relay) and not world.arrives(node, relay, begin, end):
+            (ctypes.c_uint16 * 6).in_dll(relay.c, "host_radio")[1] += 1  # bad check sums
+
+    world.on_air = on_air
+    other = world.add(watched.motes[1].library, 5, 20.0, 77)
+    assert world.links is not None
+    world.links |= {(5, 0), (0, 5), (5, 1), (1, 5)}
+    watched.motes.append(other)
+    found_itself(watched)
+    watched.until(5.0)
+    watched.came()
+    watched.urgent_frames.clear()
+    for mote in (watched.motes[1], other):
+        watched.send_urgent(mote)
+    watched.until(6.0 + watched.times.urgent_end / HZ)
+    assert sorted(watched.came()) == [(1, 0), (5, 0)]
+    first, second = (at for sender, at in watched.urgent_frames[:2])
+    assert abs(first - second) < watched.times.mini_slot / 2, "they met"
+    assert in_urgent_windows(watched, [at for _, at in watched.urgent_frames])

@@ -10,7 +10,7 @@ from packet_formats.boards import BOARDS, MICA2, MICAZ
 from packet_formats.deployment import Deployment, DeploymentError, from_dict, parse
 from packet_formats.layout import layout_of
 from packet_formats.records import Beacon
-from packet_formats.schedule import least_window_ms, ms, schedule_of
+from packet_formats.schedule import ScheduleError, least_window_ms, ms, schedule_of
 from tests.packet_formats.strategies import tables
 
 
@@ -118,3 +118,43 @@ def test_the_list_of_what_arrived_fits_a_beacon_or_is_left_out(
     assert from_dict(never.to_dict()) == never
     with pytest.raises(DeploymentError, match="must be true or false"):
         from_dict(wanted | {"radio": wanted["radio"] | {"repair": 1}})
+
+
+def test_urgent_windows_open_between_the_others_and_have_as_many_rounds_as_fit() -> None:
+    micaz = schedule_of(MICAZ, 10, 3, 1, 16000, 1152, urgent_ms=2000)
+    assert (micaz.urgent_first, micaz.urgent_windows, micaz.urgent_rounds) == (1, 7, 4)
+    assert micaz.urgent_end == micaz.window, "so delta does not change"
+    assert micaz.urgent_wait_ms == pytest.approx(2000 + 48 + 288, abs=5)
+    # a MICA2's window is longer than the time between two of them
+    mica2 = schedule_of(MICA2, 10, 3, 1, 16000, 6144, urgent_ms=4000)
+    assert (mica2.urgent_first, mica2.urgent_windows, mica2.urgent_rounds) == (2, 2, 2)
+    assert mica2.urgent_first * mica2.urgent > mica2.end + mica2.guard
+    assert mica2.urgent_end + mica2.guard <= mica2.urgent
+    for schedule in (micaz, mica2):
+        assert schedule.urgent_quiet < schedule.quiet
+        assert schedule.all_most > schedule.own_most
+
+
+@pytest.mark.parametrize("urgent_ms", [1000, 3000, 8000, 16000])
+def test_a_wrong_time_between_urgent_windows_is_refused_with_what_to_write(urgent_ms: int) -> None:
+    text = refused(period_ms=8000, window_ms=1152, urgent_ms=urgent_ms)
+    assert f"radio.urgent_ms = {urgent_ms}: must be one of 2000, 4000: an urgent window has a round" in text
+
+
+def test_urgent_windows_need_room_and_three_hops_at_most() -> None:
+    assert "urgent_ms = 2000: set a longer period_ms:" in refused(
+        period_ms=2000, window_ms=500, urgent_ms=2000
+    )
+    assert "this key is required" in refused(urgent_ms=2000)
+    with pytest.raises(ScheduleError, match="urgent_ms: urgent windows are for networks of 3 hops at most"):
+        schedule_of(MICAZ, 10, 4, 1, 16000, 1152, urgent_ms=2000)
+
+
+def test_urgent_windows_are_part_of_the_layout_only_where_there_are_any() -> None:
+    plain, urgent = (scheduled(period_ms=16000, window_ms=1152, **more) for more in ({}, {"urgent_ms": 2000}))
+    assert layout_of(plain).hash != layout_of(urgent).hash
+    assert layout_of(scheduled(period_ms=16000, window_ms=1152, urgent_ms=0)).hash == layout_of(plain).hash
+    assert "URGENT" not in cheader.render(plain)
+    assert re.search(r"CAUSEWAY_URGENT_LOG2 +16\b", cheader.render(urgent))
+    assert parse(urgent.to_toml()) == urgent
+    assert "urgent_ms" not in plain.to_toml()

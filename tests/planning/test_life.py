@@ -65,6 +65,19 @@ def test_the_parts_add_up_and_cells_count() -> None:
     assert small.days == pytest.approx(found.days / 2)
 
 
+def test_looks_for_urgent_messages_take_days_but_not_of_the_last_hop() -> None:
+    plain = schedule_for(MICAZ, 16000)
+    often = schedule_for(replace(MICAZ, urgent_ms=2000), 16000)
+    assert (often.window, often.urgent_windows) == (plain.window, 7)
+    without, with_looks = life_of(MICAZ, plain), life_of(MICAZ, often)
+    for before, after in zip(without.levels, with_looks.levels, strict=True):
+        more = 1000 * (after.ma - before.ma)  # uA
+        assert more == pytest.approx(7 / 16 * 185 if after.level < 3 else 0, rel=0.1)
+    assert life_of(MICAZ, schedule_for(replace(MICAZ, urgent_ms=8000), 16000)).days > with_looks.days
+    with pytest.raises(ScheduleError, match="urgent_ms: must be one of 2000, 4000, 8000:"):
+        schedule_for(replace(MICAZ, urgent_ms=16000), 16000)
+
+
 def test_the_window_has_room_for_what_a_period_brings() -> None:
     short, long = (schedule_for(MICAZ, period) for period in (8000, 32000))
     assert (ms(short.phase), ms(long.phase)) == (pytest.approx(64, rel=0.1), pytest.approx(160, rel=0.1))

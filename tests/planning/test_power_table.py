@@ -4,7 +4,7 @@ from pathlib import Path
 
 from basestation.planning.candidates import Effort
 from packet_formats.layout import layout_of
-from tools import power_runs, power_table
+from tools import power_runs, power_table, urgent_runs
 
 
 def test_both_stamps_are_exact_and_the_page_has_its_places() -> None:
@@ -12,12 +12,18 @@ def test_both_stamps_are_exact_and_the_page_has_its_places() -> None:
     assert [row[2] for row in found] == ["shlc", "barrier"]
     assert all(row[7].startswith("0 of 2") or row[7].startswith("0 of 3") for row in found)
     assert "| shlc |" in power_table.PAGE.read_text()
-    for place in (power_table.PLACE, power_table.PERIODS, power_runs.PLACE, power_runs.NIGHT):
+    for place in (
+        power_table.PLACE,
+        power_table.PERIODS,
+        power_runs.PLACE,
+        power_runs.NIGHT,
+        urgent_runs.PLACE,
+    ):
         place.insert(place.page.read_text(), "")
 
 
 def test_what_is_run_is_what_plan_would_build() -> None:
-    for field in power_runs.FIELDS.values():
+    for field in (*power_runs.FIELDS.values(), *urgent_runs.FIELDS):
         deployment = power_runs.deployment_of(field)
         assert deployment.schedule is not None
         assert deployment.clock.delta >= deployment.schedule.delta_ticks(deployment.clock.tick_log2)

@@ -15,6 +15,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tests.testbed.test_run import _tools  # noqa: F401
+from tools import urgent_runs
 
 
 def run(site: Path, *args: object) -> dict[str, Any]:
@@ -63,6 +64,25 @@ def test_ten_motes_live_for_half_a_year(root: Path) -> None:
     fates = found["fates"]
     assert fates["arrived"] >= 0.99 * fates["stamped"]
     assert min(mote["days"] for mote in found["energy"]["motes"]) > 170
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+def test_urgent_messages_do_not_wait_for_the_window(board: str) -> None:
+    """On the grid of ten. One that nobody passed on waits for repair: none of a MICAz's, few of a MICA2's."""
+    without, often = (field._replace(seconds=1200.0) for field in urgent_runs.FIELDS if field.board == board)
+    schedule = urgent_runs.deployment_of(often).schedule
+    assert schedule is not None
+    plain, found = urgent_runs.run(without, 1), urgent_runs.run(often, 1)
+    assert (plain.violations, found.violations) == (0, 0)
+    assert found.urgent >= 20
+    assert len(found.delays) == found.urgent
+    in_time = [delay for delay in found.delays if delay < schedule.urgent_wait_ms / 1000]
+    assert len(in_time) >= (1.0 if board == "micaz" else 0.9) * found.urgent
+    assert sum(found.delays) < sum(plain.delays) / 2
+    assert found.arrived >= 0.99 * found.stamped
+    assert 0.6 * plain.days < found.days < plain.days
+    assert urgent_runs.modelled(often).days == pytest.approx(found.days, rel=0.2)
 
 
 # What goes wrong: at so many seconds, for so many, and in which period after it all motes are heard again at last.

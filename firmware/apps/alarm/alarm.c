@@ -42,7 +42,7 @@ void app_on_reading(uint8_t sensor, uint16_t reading)
     if (reading < DARK && light >= DARK) {
         next = (struct cw_values){
             .kind = ALARM, .about = (uint8_t)node_id(), .number = ++alarms, .light = reading};
-        node_send_values(&next);
+        node_send_values_urgent(&next);
         next.kind = END;
         node_after(LATER, ENDS);
         node_leds(LED_YELLOW);

@@ -63,7 +63,12 @@ __attribute__((weak)) bool app_sound(uint32_t now)
 
 bool node_send(const uint8_t *data)
 {
-    return messaging_send(data);
+    return messaging_send(data, false);
+}
+
+bool node_send_urgent(const uint8_t *data)
+{
+    return messaging_send(data, true);
 }
 
 void node_leds(uint8_t leds)
