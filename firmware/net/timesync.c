@@ -21,7 +21,7 @@ enum {
 #define AGE_MOST (UINT32_C(1) << 30) /* an older newest pair (9 hours) is moved up before its age wraps */
 /* cycles from the start to the first question, and between a root's */
 #define ASK_FIRST (UINT32_C(32768) / 4)
-#define ASK_DOUBLED 8 /* times that the pause between two questions is doubled */
+#define ASK_DOUBLED 7 /* times that the pause between two questions is doubled */
 #define ASK_MOST (ASK_FIRST << ASK_DOUBLED)
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
