@@ -259,7 +259,7 @@ static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     bool anew = beacon->root != driver;
     if (!anew && far_off(beacon, heard)) {
         count(&timesync.counters.outliers);
-        if (++outliers < OUTLIERS) {
+        if (++outliers < OUTLIERS && timesync_in_sync(now)) { /* else it is our line that is wrong */
             return false;
         }
         count(&timesync.counters.restarts);

@@ -21,6 +21,7 @@ WRAP = 1 << 32
 LOOK = 0.5  # seconds
 QUIET = "-DMOTE_PERIOD=19660800"  # motes send data every ten minutes: beacons alone matter here
 SYNC_PERIODS = 2  # beacon periods after any event, while somebody drives, and all are in sync
+LOST_PERIODS = 2  # more, where frames are lost: a question's answer and two beacons on a mote's only link
 DEATH_PERIODS = 4.5  # at most, until a death is noticed
 START_SECONDS = 3  # a root's questions, and its first beacons
 
@@ -66,6 +67,7 @@ class Timeline:
         self.longest = longest
         self.deployment = deployment
         self.world = World(deployment, seed, loss=chance.choice((0.0, 0.05, 0.1)), stride=64)
+        self.sync_periods = SYNC_PERIODS + (LOST_PERIODS if self.world.loss else 0)
         motes = chance.sample(range(deployment.network.motes), chance.randint(5, 7))
         root = deployment.clock.root
         self.root = self._add(library(gcc, deployment, "gateway"), root)
@@ -154,7 +156,7 @@ class Timeline:
                 self._look_at(node)
         parts = self.parts()
         since = self.world.now - self.changed
-        late = since > (DEATH_PERIODS + SYNC_PERIODS) * self.period + START_SECONDS
+        late = since > (DEATH_PERIODS + self.sync_periods) * self.period + START_SECONDS
         if late or not self.unagreed:
             for part in parts:
                 self._compare(part)
@@ -165,7 +167,10 @@ class Timeline:
         self.without = 0.0 if synced else self.without + LOOK
         self.outcome.without += 0.0 if synced else LOOK
         driven = all(map(self.agrees, parts))
-        if self.without > (SYNC_PERIODS + (0 if driven else DEATH_PERIODS)) * self.period + START_SECONDS:
+        if (
+            self.without
+            > (self.sync_periods + (0 if driven else DEATH_PERIODS)) * self.period + START_SECONDS
+        ):
             self.violation(f"{self.last}: not in sync for {self.without:.0f} s")
         if self.unagreed and late:
             self.violation(f"{self.last}: no agreement after {since:.0f} s")

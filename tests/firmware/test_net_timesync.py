@@ -295,6 +295,30 @@ def test_wrong_beacons_are_refused(gcc: str, meadow: Deployment) -> None:
     assert all_in_sync(motes)
 
 
+def test_out_of_sync_the_first_beacon_is_believed(gcc: str, meadow: Deployment) -> None:
+    """Its own line is the one that is wrong."""
+    world, gateway, motes = line_up(gcc, meadow)
+    world.run(60)
+    world.links = set()
+    world.run(1500)
+    mote = motes[0]
+    assert not mote.in_sync
+    give(
+        mote,
+        Beacon(
+            sender=9,
+            root=20,
+            epoch=gateway.c.timesync_epoch(),
+            sequence=1000,
+            hops=1,
+            flags=1,
+            error=3,
+            time=(mote.network() + 5000) % WRAP,
+        ),
+    )
+    assert mote.in_sync
+
+
 def test_a_liar_is_outvoted_or_followed_without_going_backwards(gcc: str, meadow: Deployment) -> None:
     """Three outliers begin the line anew; the clock steps forward, or slows down and is out of sync."""
     world, gateway, motes = line_up(gcc, meadow)
