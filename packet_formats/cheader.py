@@ -123,7 +123,7 @@ def _board(deployment: Deployment) -> list[Define]:
         ("HOP_BACKOFF", radio.hop_backoff_cycles, "cycles to reserve for channel access at each hop"),
         ("TIMING_NOISE", radio.timing_noise_cycles, "cycles that the time of a delimiter may be off"),
         ("BEACON_SECONDS", board.beacon_seconds, "between the root's beacons"),
-        ("SEND_SECONDS", board.send_seconds, "between a mote's messages"),
+        ("SEND_SECONDS", deployment.send_seconds, "between a mote's messages"),
         ("CARRIER_KHZ", deployment.network.carrier_khz, ""),
         *_band(deployment),
     ]

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from packet_formats.keys import Key
 
 TABLES = ("network", "clock", "stamp", "observer", "security", "radio")
+SCHEDULED_SEND_SECONDS = 10  # a schedule is for rare messages
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
 UNKNOWN_RADIO = "we do not know the radio of a generic board"
@@ -169,6 +170,12 @@ class Deployment:
     def scheme(self) -> SchemeDescriptor:
         """The descriptor of its stamp scheme."""
         return descriptor(self.stamp.scheme)
+
+    @property
+    def send_seconds(self) -> int:
+        """Between two messages of a mote of its own board, if its image is not built for another rate."""
+        board = BOARDS[self.network.board]
+        return max(board.send_seconds, SCHEDULED_SEND_SECONDS) if self.radio.period_ms else board.send_seconds
 
     @property
     def schedule(self) -> Schedule | None:

@@ -194,8 +194,8 @@ def schedule_of(
         ways = [f"period_ms = {longer[0]}"] if longer else []
         ways += [f"window_ms = {most} at most"] if most >= least else []
         reason = (
-            f"with {ms(schedule.data_start):.0f} ms of beacons before it, it does not fit the period of "
-            f"{period_ms} ms; set {', or '.join(ways) or 'fewer motes'}"
+            f"does not fit the period of {period_ms} ms, with {ms(schedule.data_start):.0f} ms of beacons before it; "
+            f"set {', or '.join(ways) or 'fewer motes'}"
         )
         raise ScheduleError("window_ms", reason)
     return _with_urgent(schedule, board, hops, urgent_ms) if urgent_ms else schedule
@@ -203,7 +203,7 @@ def schedule_of(
 
 def _with_urgent(schedule: Schedule, board: Board, hops: int, urgent_ms: int) -> Schedule:
     if hops > MOST_LEVELS:
-        reason = f"urgent windows are for networks of {MOST_LEVELS} hops at most: leave it out"
+        reason = f"is for networks of {MOST_LEVELS} hops at most: leave it out"
         raise ScheduleError("urgent_ms", reason)
     slots = board.radio.slots
     quiet = URGENT_TURNS * slots.mini_slot + slots.turn + slots.detect
@@ -213,11 +213,13 @@ def _with_urgent(schedule: Schedule, board: Board, hops: int, urgent_ms: int) ->
     valid = [each for each, one in made.items() if one.urgent_rounds > 0 and one.urgent_windows > 0]
     if urgent_ms not in valid:
         needs = (
-            f"an urgent window has a round of {schedule.levels} phases of {ms(schedule.phase):.0f} ms, and the period "
-            f"of {schedule.period_ms} ms has one behind its own window"
+            f"shorter than the period, which begins with its own window of {ms(schedule.end):.0f} ms, and long enough "
+            f"for {schedule.levels} phases of {ms(schedule.phase):.0f} ms"
         )
-        instead = f"must be one of {', '.join(map(str, valid))}" if valid else "set a longer period_ms"
-        raise ScheduleError("urgent_ms", f"{instead}: {needs}")
+        which = (
+            f"one of {', '.join(map(str, valid))}: {needs}" if valid else f"{needs}: set a longer period_ms"
+        )
+        raise ScheduleError("urgent_ms", f"must be {which}")
     return made[urgent_ms]
 
 

@@ -127,22 +127,26 @@ def _stamp_as_plain(row: CandidateRow | None, tick_ms: float) -> dict[str, Any] 
     }
 
 
-def show_chosen(life: LifePlan, without_urgent: LifePlan, as_json: bool) -> None:
-    """The life with the stamp that was chosen, and what takes it; urgent windows beside a life without them."""
+def show_chosen(life: LifePlan, without_urgent: LifePlan, urgent: bool, as_json: bool) -> None:
+    """The life with the stamp that was chosen, and what takes it; urgent windows beside a life without them.
+
+    `urgent`: they were asked for.
+    """
     schedule = life.schedule
     assert schedule is not None
     if as_json:
-        urgent = (
+        told = (
             {
-                "urgent_ms": ms(schedule.urgent),
+                "urgent_ms": round(ms(schedule.urgent)),
                 "urgent_wait_ms": schedule.urgent_wait_ms,
-                "urgent_costs_days": without_urgent.worst_days - life.worst_days,
+                "urgent_costs_days": without_urgent.days - life.days,
+                "urgent_costs_worst_days": without_urgent.worst_days - life.worst_days,
             }
             if schedule.urgent_log2
             else {}
         )
         common.emit_json(
-            {"kind": "chosen_life", "period_ms": schedule.period_ms} | life_as_plain(life) | urgent
+            {"kind": "chosen_life", "period_ms": schedule.period_ms} | life_as_plain(life) | told
         )
         return
     takes = ", ".join(
@@ -161,10 +165,14 @@ def show_chosen(life: LifePlan, without_urgent: LifePlan, as_json: bool) -> None
             f"look for them every {ms(schedule.urgent) / 1000:g} s takes {without_urgent.days - life.days:.0f} days of "
             f"the mean mote and {without_urgent.worst_days - life.worst_days:.0f} of the worst."
         )
+    elif urgent:
+        lines.append(
+            "  Urgent messages have no windows of their own: all windows come as often as --urgent says."
+        )
     common.out.print("\n".join(lines))
 
 
-def too_short(trade: Trade, days: float) -> str:
+def too_short(trade: Trade, days: float, urgent: bool) -> str:
     """Why no period is good enough, and what would be."""
     if not trade.rows:
         return "; ".join(dict.fromkeys(trade.refused.values()))
@@ -172,5 +180,6 @@ def too_short(trade: Trade, days: float) -> str:
     lasts = f"the motes at hop {best.life.worst.level} last {best.life.worst_days:.0f}"
     return (
         f"no period lasts {days:g} days: with the best, {best.name}, {lasts}; "
-        "plan fewer messages, fewer motes, or larger cells (--capacity)"
+        f"plan fewer messages, fewer motes, {'less often --urgent or none, ' if urgent else ''}or larger cells "
+        "(--capacity)"
     )

@@ -45,7 +45,7 @@ from packet_formats import power
 from packet_formats.boards import BOARDS, DEFAULT_BOARD
 from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.phrases import many
-from packet_formats.schedule import PERIODS_LOG2
+from packet_formats.schedule import MOST_LEVELS, PERIODS_LOG2
 from packet_formats.schemes import LEDGER
 
 MOST_MOTES = 1000  # the truth is n counters a message
@@ -337,7 +337,7 @@ def command(
             life_with(one, choice.candidate.layout, capacity)
             for one in (network, replace(network, urgent_ms=0))
         ]
-        life_table.show_chosen(lives[0], lives[1], as_json)
+        life_table.show_chosen(lives[0], lives[1], bool(given["urgent"]), as_json)
     if toml is not None:
         _write_toml(budget, choice, name, toml)
 
@@ -352,6 +352,8 @@ def _budget(given: dict[str, Any]) -> Budget:
         raise click.UsageError("--window-ms needs --period-ms")
     if given["urgent"] and not period and given["days"] is None:
         raise click.UsageError("--urgent needs --days or --period-ms")
+    if given["urgent"] and given["hops"] > MOST_LEVELS:
+        raise click.UsageError(f"--urgent is for networks of {MOST_LEVELS} hops at most")
     known |= {"period_ms": 0, "window_ms": 0, "loss": given["loss"] / 100}
     known |= {"urgent_ms": 1000 * int(given["urgent"] or 0)}
     try:
@@ -375,7 +377,7 @@ def _traded(
     chosen = trade.shortest(days)
     life_table.show(trade, chosen, network, days, as_json)
     if chosen is None:
-        common.fail(life_table.too_short(trade, days))
+        common.fail(life_table.too_short(trade, days, bool(given["urgent"])))
     if not chosen.period_ms:
         return budget, trade
     clock = given["tick_log2"], given["epsilon"], given["delta"]
@@ -741,12 +743,18 @@ def _draw(
 def _write_toml(budget: Budget, choice: CandidateRow, name: str, path: Path) -> None:
     try:
         text = deployment_of(budget, choice, name).to_toml()
-        deployments.parse(text)
+        deployment = deployments.parse(text)
     except deployments.DeploymentError as error:
         common.fail(f"{path}: {error}")
     notes = [f"# {row.name}: {row.ms:.1f} ms. {row.why}" for row in (*budget.delay, *budget.sync)]
     path.write_text("\n".join(["# Made by `basestation plan`. The delay budget:", *notes, "", text]))
     common.note(f"Written: {path}")
+    seconds = 1 / budget.network.rate
+    if abs(seconds - deployment.send_seconds) > 0.1 * seconds:
+        common.note(
+            f"The stock app sends every {deployment.send_seconds} s. To build it for this rate: PLATFORMIO_BUILD_FLAGS="
+            f'"-D MOTE_PERIOD={round(deployments.CRYSTAL_HZ * seconds)}" pio run (docs/firmware.md, Settings)'
+        )
     if budget.network.mic:
-        key = path.parent / deployments.parse(text).security.key
+        key = path.parent / deployment.security.key
         common.note(f"It names a key: `basestation key new {key}` makes it, for a network that has none yet")

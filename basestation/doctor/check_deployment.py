@@ -22,7 +22,6 @@ from packet_formats.phrases import many
 from packet_formats.schedule import Schedule, ms
 
 SHORT = 0.8  # of the window that plan would choose
-SCHEDULED_RATE = 0.1  # unless told: a schedule is for rare messages
 SCHEDULE_CURE = (
     "basestation plan --days shows which period and window fit (docs/power.md); set --rate to how often motes really "
     "send"
@@ -32,16 +31,15 @@ SCHEDULE_CURE = (
 def examine(deployment: Deployment, rate: float | None = None) -> Iterator[Finding]:
     yield layout(deployment)
     yield protection(deployment)
-    board = BOARDS.get(deployment.network.board)
-    if board is None:
+    if deployment.network.board not in BOARDS:
         text = "the radio of a generic board is not known: whether delta and epsilon suffice is not checked"
         yield warning("deployment", "budget", text)
         return
-    schedule = deployment.schedule
+    rate, schedule = rate or 1 / deployment.send_seconds, deployment.schedule
     if schedule is None:
-        yield from budget(deployment, 1 / board.send_seconds if rate is None else rate)
+        yield from budget(deployment, rate)
     else:
-        yield from scheduled(deployment, schedule, SCHEDULED_RATE if rate is None else rate)
+        yield from scheduled(deployment, schedule, rate)
 
 
 def layout(deployment: Deployment) -> Finding:
@@ -100,9 +98,7 @@ def scheduled(deployment: Deployment, schedule: Schedule, rate: float) -> Iterat
         made = planned(deployment, rate)
         room = with_period(made.network, schedule.period_ms).window_ms
     except BudgetError as error:
-        text = (
-            f"{every}: a period of {schedule.period_ms / 1000:g} s brings more than a window holds: {error}"
-        )
+        text = f"{every}: a period of {schedule.period_ms / 1000:g} s brings more than a window holds: {error.told}"
         yield failure("deployment", "schedule", text, SCHEDULE_CURE)
         return
     for text in made.refusals:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.causality.boots import NO_BYTES, UNTIMED, VARIANTS, Contents, MoteBoots, no_contents
+from basestation.causality.boots import NO_BYTES, ROUND, UNTIMED, VARIANTS, Contents, MoteBoots, no_contents
 from basestation.causality.modular import nearest
 from basestation.observer import PATIENCE
 from basestation.traces.schema import age_columns, messages_table, payload_column, values_column
@@ -138,6 +138,8 @@ def _listed(told: Contents) -> list[tuple[int, list[int]]]:
 def _contents(listed: Pairs) -> Contents:
     told = no_contents()
     for at, digests in listed:
+        if not (0 <= at < ROUND and len(digests) <= VARIANTS and all(0 <= one < 1 << 32 for one in digests)):
+            raise ValueError(f"no digests of a message: {at}, {digests}")
         told[at * VARIANTS : at * VARIANTS + len(digests)] = array("I", digests)
     return told
 

@@ -45,6 +45,12 @@ class BudgetError(ValueError):
         super().__init__(reason)
         self.setting = setting
 
+    @property
+    def told(self) -> str:
+        """The reason, with the key of [radio] that it is about."""
+        key = self.setting.replace("-", "_")
+        return f"{key} {self}" if key.endswith("_ms") else str(self)
+
 
 JIFFY_MS = 1000 / CRYSTAL_HZ
 

@@ -84,7 +84,7 @@ def make_trade(
         try:
             rows.append(_row(network, period, tolerance, figure, effort, mah))
         except BudgetError as error:
-            refused[period] = str(error)
+            refused[period] = error.told
         advance()
     return Trade(tuple(rows), refused)
 

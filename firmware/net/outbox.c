@@ -247,7 +247,8 @@ static void drop_late(uint32_t now)
         if (frame->used && frame->kind != OUTBOX_OWN && clock_before(frame->deadline, now)) {
             frame->used = false;
             outbox_on_done(frame, OUTBOX_LATE);
-        } else if (frame->used && clock_before(frame->not_before, now - AGE_MOST)) {
+        } else if (frame->used && frame->kind == OUTBOX_OWN &&
+                   clock_before(frame->not_before, now - AGE_MOST)) {
             frame->not_before = frame->deadline = now - AGE_MOST;
         }
     }

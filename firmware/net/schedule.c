@@ -349,6 +349,9 @@ static void join(uint32_t now)
         return;
     }
     join_until = present; /* not half the clock's range ago, ever */
+    if (!lost) {
+        join_again = present;
+    }
     if (lost && (int16_t)(uint16_t)(present - join_again) >= 0) {
         join_tries = (uint8_t)(join_tries + (join_tries < JOIN_EAGER));
         join_until = present + JOIN_LISTEN;
@@ -645,8 +648,9 @@ bool schedule_for_commands(uint32_t now)
 bool schedule_sound(uint32_t now)
 {
     uint16_t present = COARSE(now);
-    return phase <= OUTSIDE && (int16_t)(uint16_t)(join_until - present) <= (int16_t)JOIN_FIRST &&
-           (int16_t)(uint16_t)(join_again - present) <= (int16_t)JOIN_PAUSE_LONG;
+    return phase <= OUTSIDE && (!role_sleeps || /* who does not sleep does not join */
+                                ((int16_t)(uint16_t)(join_until - present) <= (int16_t)JOIN_FIRST &&
+                                 (int16_t)(uint16_t)(join_again - present) <= (int16_t)JOIN_PAUSE_LONG));
 }
 
 #endif

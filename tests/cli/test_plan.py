@@ -247,6 +247,24 @@ def test_a_life_in_days_chooses_the_shortest_period_that_lasts(tmp_path: Path) -
     assert picture.stat().st_size > 10_000
 
 
+def test_urgent_windows_that_cannot_be_are_refused_or_said() -> None:
+    refused = CliRunner().invoke(command, [*YEAR, "--hops", "5", "--period-ms", "16000", "--urgent", "2"])
+    assert refused.exit_code == 2
+    assert "--urgent is for networks of 3 hops at most" in refused.stderr
+    shown = CliRunner().invoke(command, [*YEAR, "--period-ms", "16000", "--urgent", "16"])
+    assert shown.exit_code == 0
+    assert "no windows of their own" in " ".join(shown.stdout.split())
+
+
+def test_a_rate_that_is_not_the_stock_app_s_is_said(tmp_path: Path) -> None:
+    def told(rate: str) -> str:
+        asked = [*YEAR, "--rate", rate, "--period-ms", "16000", "--toml", str(tmp_path / f"{rate}.toml")]
+        return " ".join(CliRunner().invoke(command, asked).stderr.split())
+
+    assert "MOTE_PERIOD" not in told("0.1")
+    assert '-D MOTE_PERIOD=655360" pio run' in told("0.05")
+
+
 def test_urgent_windows_are_written_and_their_price_is_told(tmp_path: Path) -> None:
     toml = tmp_path / "field.toml"
     asked = [*YEAR, "--period-ms", "16000", "--urgent", "2"]
@@ -311,7 +329,7 @@ def test_a_given_period_is_planned_for() -> None:
         (["--urgent", "2"], "--urgent needs --days or --period-ms"),
         (
             ["--urgent", "2", "--period-ms", "4000", "--window-ms", "2500"],
-            "for --urgent: set a longer period_ms",
+            "set a longer period_ms",
         ),
         (["--period-ms", "8000", "--window-ms", "10"], "must be at least"),
         (["--period-ms", "8000", "--foreign-gateway"], "a gateway that acknowledges"),

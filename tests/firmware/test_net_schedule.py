@@ -22,6 +22,7 @@ from tests.firmware.net_world import HZ, Node, World, give, library
 
 WRAP = 1 << 32
 RATE = "-DMOTE_PERIOD=163840UL"  # a message in 5 s
+KEY = Key(bytes(range(16)))
 
 
 @pytest.fixture
@@ -202,6 +203,41 @@ def test_a_mote_that_finds_no_network_for_a_day_goes_on(deployment: Deployment, 
     assert mote.up
 
 
+def test_a_gateway_and_a_mote_run_for_a_day(deployment: Deployment, require_tool) -> None:
+    """Longer than half of the clock's range. Neither restarts (World looks)."""
+    gcc, rare = require_tool("gcc"), "-DMOTE_PERIOD=19660800UL"  # a message in ten minutes
+    world = World(deployment)
+    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes)
+    mote = world.add(library(gcc, deployment, "mote", rare), 0)
+    world.chain([gateway, mote])
+    for _ in range(20 * 60):
+        world.run(60.0)
+        world.air.clear()
+    assert (gateway.generation, mote.generation) == (1, 1)
+    assert mote.in_sync
+
+
+@pytest.mark.parametrize("key", [False, True], ids=["", "key"])
+def test_what_waited_for_long_arrives(
+    deployment: Deployment, sealed: Deployment, key: bool, require_tool
+) -> None:
+    """A mote finds no network at first, and its oldest messages become older than an age can tell."""
+    watched = Watched(require_tool("gcc"), sealed if key else deployment, motes=1)
+    (mote,) = watched.motes
+    stamped: set[tuple[int, int]] = set()
+    watched.world.on_event = lambda node, kind, peer, sequence, tick: (
+        stamped.add((node.id, sequence)) if kind == "send" else None
+    )
+    links, watched.world.links = watched.world.links, set()
+    watched.run(120.0)
+    assert not stamped
+    watched.world.links = links
+    watched.run(240.0)
+    assert len(stamped) >= 16
+    assert stamped <= watched.arrived()
+    assert mote.messages["late"] == 0
+
+
 def test_a_mote_knows_its_duty(deployment: Deployment, require_tool) -> None:
     watched = Watched(require_tool("gcc"), deployment, motes=1)
     (mote,) = watched.motes
@@ -239,8 +275,6 @@ def test_a_root_that_restarts_takes_the_time_up(deployment: Deployment, require_
 
 
 # ---- With a key ----
-
-KEY = Key(bytes(range(16)))
 
 
 @pytest.fixture

@@ -306,6 +306,17 @@ def test_after_a_carry_without_numbers_they_are_unknown(tmp_path):
     assert len(table) > 10
 
 
+def test_a_carry_with_impossible_digests_is_refused(tmp_path):
+    trace, arrivals = simulated("shlc", messages=100)
+    write(tmp_path, arrivals, trace.deployment)
+    (part,) = [part.records for part in read_journal(tmp_path).segments(refuse)]
+    carry = message_table.read_messages(part, trace.deployment).carry
+    digest = next(max(told) for mote in carry.motes.values() for told in mote.contents.values())
+    assert str(digest) in carry.to_json()
+    with pytest.raises(ValueError, match="no digests"):
+        Carry.from_json(carry.to_json().replace(str(digest), str(1 << 32)))
+
+
 def test_an_empty_journal_is_an_empty_table(tmp_path):
     deployment = deployed()
     write(tmp_path, [], deployment)

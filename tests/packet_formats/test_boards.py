@@ -61,6 +61,11 @@ def test_the_header_tells_the_firmware_of_its_board(board: Board) -> None:
     assert {name: int(found[name]) for name in expected} == expected
 
 
+def test_with_a_schedule_motes_send_every_ten_seconds(root: Path) -> None:
+    deployment = load(root / "examples/micaz_months.toml")
+    assert "#define CAUSEWAY_SEND_SECONDS 10" in re.sub(" +", " ", cheader.render(deployment))
+
+
 def test_portable_c_asks_for_no_board(root: Path) -> None:
     named = re.compile(rf"^\s*#\s*(?:el)?if.*({'|'.join([*BOARDS, *RADIOS])})", re.MULTILINE | re.IGNORECASE)
     for folder in PORTABLE:

@@ -138,15 +138,13 @@ def test_urgent_windows_open_between_the_others_and_have_as_many_rounds_as_fit()
 @pytest.mark.parametrize("urgent_ms", [1000, 3000, 8000, 16000])
 def test_a_wrong_time_between_urgent_windows_is_refused_with_what_to_write(urgent_ms: int) -> None:
     text = refused(period_ms=8000, window_ms=1152, urgent_ms=urgent_ms)
-    assert f"radio.urgent_ms = {urgent_ms}: must be one of 2000, 4000: an urgent window has a round" in text
+    assert f"radio.urgent_ms = {urgent_ms}: must be one of 2000, 4000: shorter than the period" in text
 
 
 def test_urgent_windows_need_room_and_three_hops_at_most() -> None:
-    assert "urgent_ms = 2000: set a longer period_ms:" in refused(
-        period_ms=2000, window_ms=500, urgent_ms=2000
-    )
+    assert "set a longer period_ms" in refused(period_ms=2000, window_ms=500, urgent_ms=2000)
     assert "this key is required" in refused(urgent_ms=2000)
-    with pytest.raises(ScheduleError, match="urgent_ms: urgent windows are for networks of 3 hops at most"):
+    with pytest.raises(ScheduleError, match="urgent_ms: is for networks of 3 hops at most"):
         schedule_of(MICAZ, 10, 4, 1, 16000, 1152, urgent_ms=2000)
 
 
