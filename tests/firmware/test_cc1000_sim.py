@@ -22,7 +22,7 @@ SPI = 17  # the vector of the interrupt that each byte raises
 WINDOW = 0.0004  # seconds: no two bytes end in it
 FRAMES = 16
 DBM = -70
-LAG = 4  # the place of the bit offset in the driver's `rx`
+LAG = 2  # the place of the bit offset in the driver's `rx`
 DATA = bytes(range(10))
 
 

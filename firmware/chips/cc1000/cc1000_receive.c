@@ -30,9 +30,15 @@ enum {
 
 #define STRENGTH_UNKNOWN 0xFFFF
 
-/* `recent` holds the last 24 bits as they came; a frame's bytes end `lag` bits before ours do. */
+/* A frame that comes in or waits. */
+typedef struct {
+    radio_heard_t heard;
+    uint16_t strength; /* RSSI sample */
+} slot_t;
+
+/* `recent` holds the last 16 bits as they came; a frame's bytes end `lag` bits before ours do. */
 static struct {
-    uint32_t recent;
+    uint16_t recent;
     uint8_t lag;
     /* 0xFF: what comes is the complement of what was sent, as it is with the oscillator above */
     uint8_t invert;
@@ -41,17 +47,16 @@ static struct {
     uint16_t crc;
     uint8_t crc_low;
     uint8_t header[CW_AIR_HEADER];
-    radio_heard_t slots[SLOTS];
-    uint16_t strengths[SLOTS]; /* RSSI samples of the slots' frames */
-    uint8_t filling;           /* slot of the frame that comes in */
+    slot_t slots[SLOTS];
+    uint8_t filling;       /* slot of the frame that comes in */
     volatile uint8_t full; /* slots that wait for radio_service(), the oldest first: those before `filling` */
 } rx;
 
-/* Whatever memory may hold, no byte that comes in is written outside its frame. */
-
-static radio_heard_t *coming(void)
+/* Whatever memory may hold, no byte that comes in is written outside its frame. Who has this in line works
+ * out the address for each use. */
+static __attribute__((noinline)) slot_t *slot(uint8_t number)
 {
-    return &rx.slots[rx.filling & (SLOTS - 1)];
+    return &rx.slots[number & (SLOTS - 1)];
 }
 
 static void listen(void)
@@ -92,19 +97,19 @@ static void frame_begins(uint8_t lag, uint16_t count)
     rx.lag = lag;
     rx.count = 0;
     rx.crc = 0;
-    coming()->time = clock_of_capture((uint16_t)(count - late));
-    rx.strengths[rx.filling & (SLOTS - 1)] = STRENGTH_UNKNOWN;
+    slot_t *coming = slot(rx.filling);
+    coming->heard.time = clock_of_capture((uint16_t)(count - late));
+    coming->strength = STRENGTH_UNKNOWN;
     cc1000_mode = HEADER;
     cc1000_sample(SAMPLE_FRAME);
 }
 
 /** Look for the sync word, or its complement, at each of the eight places where it can have ended in this
- * byte. The earliest first: before the right one, preamble bits keep either word from matching. */
-static void look_for_sync(uint8_t byte, uint16_t count)
+ * byte, which came after `word`. The earliest first: before the right one, preamble bits keep either word
+ * from matching. */
+static void look_for_sync(uint16_t word, uint8_t byte, uint16_t count)
 {
-    uint32_t bits = rx.recent;
-    uint8_t newest = (uint8_t)bits;
-    uint16_t word = (uint16_t)(bits >> 8);
+    uint8_t newest = byte;
 
     for (uint8_t lag = 8; lag-- > 0;) {
         word = (uint16_t)(word << 1 | newest >> 7);
@@ -124,7 +129,7 @@ static void look_for_sync(uint8_t byte, uint16_t count)
 
 static void header_ends(void)
 {
-    radio_message_t *message = &coming()->message;
+    radio_message_t *message = &slot(rx.filling)->heard.message;
     cw_am_t am;
 
     if (cw_air_parse(rx.header, &am) != CW_AIR_OK) {
@@ -154,37 +159,46 @@ static void frame_ends(uint16_t crc)
     listen();
 }
 
-static void frame_byte(void)
+static void header_byte(uint8_t byte)
 {
-    uint8_t byte = (uint8_t)((uint16_t)rx.recent >> rx.lag ^ rx.invert);
-    radio_message_t *message = &coming()->message;
+    if (rx.count < CW_AIR_HEADER) {
+        rx.header[rx.count] = byte;
+    }
+    if (++rx.count >= CW_AIR_HEADER) {
+        header_ends();
+    }
+}
 
-    switch (cc1000_mode) {
-    case HEADER:
-        if (rx.count < CW_AIR_HEADER) {
-            rx.header[rx.count] = byte;
-        }
-        rx.crc = cw_crc16_add(rx.crc, byte);
-        if (++rx.count >= CW_AIR_HEADER) {
-            header_ends();
-        }
-        break;
-    case DATA:
-        if (rx.count < CAUSEWAY_PAYLOAD_LIMIT) {
-            message->data[rx.count] = byte;
-        }
-        rx.crc = cw_crc16_add(rx.crc, byte);
-        if (++rx.count >= message->length) {
-            cc1000_mode = CRC_LOW;
-        }
-        break;
-    case CRC_LOW:
+static void data_byte(uint8_t byte)
+{
+    radio_message_t *message = &slot(rx.filling)->heard.message;
+
+    if (rx.count < CAUSEWAY_PAYLOAD_LIMIT) {
+        message->data[rx.count] = byte;
+    }
+    if (++rx.count >= message->length) {
+        cc1000_mode = CRC_LOW;
+    }
+}
+
+static void frame_byte(uint8_t mode)
+{
+    uint8_t byte = (uint8_t)(rx.recent >> rx.lag ^ rx.invert);
+
+    if (mode == CRC_LOW) {
         rx.crc_low = byte;
         cc1000_mode = CRC_HIGH;
-        break;
-    default:
+        return;
+    }
+    if (mode == CRC_HIGH) {
         frame_ends((uint16_t)((uint16_t)byte << 8 | rx.crc_low));
-        break;
+        return;
+    }
+    rx.crc = cw_crc16_add(rx.crc, byte);
+    if (mode == HEADER) {
+        header_byte(byte);
+    } else {
+        data_byte(byte);
     }
 }
 
@@ -205,8 +219,11 @@ void cc1000_settle(void)
 
 void cc1000_receive(uint8_t byte, uint16_t count)
 {
-    rx.recent = rx.recent << 8 | byte;
-    switch (cc1000_mode) {
+    uint16_t before = rx.recent;
+    uint8_t mode = cc1000_mode;
+
+    rx.recent = (uint16_t)(before << 8 | byte);
+    switch (mode) {
     case SETTLING:
     case TUNING:
         if (--rx.count == 0) {
@@ -217,18 +234,20 @@ void cc1000_receive(uint8_t byte, uint16_t count)
         look_for_preamble(byte);
         break;
     case SEARCHING:
-        look_for_sync(byte, count);
+        look_for_sync(before, byte, count);
         break;
     default:
-        frame_byte();
+        frame_byte(mode);
         break;
     }
 }
 
 void cc1000_receive_strength(uint16_t value)
 {
-    if (cc1000_mode >= HEADER && cc1000_mode <= CRC_HIGH) {
-        rx.strengths[rx.filling & (SLOTS - 1)] = value;
+    uint8_t mode = cc1000_mode;
+
+    if (mode >= HEADER && mode <= CRC_HIGH) {
+        slot(rx.filling)->strength = value;
     }
 }
 
@@ -253,15 +272,14 @@ void cc1000_hand_over_frames(void)
 {
     while (rx.full > 0) {
         uint8_t was = cc1000_lock();
-        uint8_t oldest = (uint8_t)((rx.filling ^ rx.full) & (SLOTS - 1));
-        radio_heard_t *heard = &rx.slots[oldest];
+        slot_t *oldest = slot(rx.filling ^ rx.full);
+        radio_heard_t *heard = &oldest->heard;
 
         cc1000_unlock(was);
         if (heard->message.length > CAUSEWAY_PAYLOAD_LIMIT) {
             heard->message.length = 0;
         }
-        heard->rssi = rx.strengths[oldest] == STRENGTH_UNKNOWN ? RADIO_RSSI_UNKNOWN
-                                                               : dbm(rx.strengths[oldest]);
+        heard->rssi = oldest->strength == STRENGTH_UNKNOWN ? RADIO_RSSI_UNKNOWN : dbm(oldest->strength);
         heard->lqi = 0;
         heard->error = 0;
         radio_on_heard(heard);
