@@ -91,36 +91,30 @@ void adc_share_done(uint16_t value)
     cc1000_on_rssi(value);
 }
 
-void cc1000_board_watch(bool on)
+/** The watch comes each time that the timer has counted to `top` with this clock; without one, never. */
+static __attribute__((noinline)) void set_watch(uint16_t top, uint8_t clock)
 {
     uint8_t was = cc1000_lock();
 
-    if (on) {
-        TCCR3A = 0;
-        TCNT3 = 0;
-        OCR3A = WATCH_TOP;
-        TCCR3B = 1 << WGM32 | 1 << CS32 | 1 << CS30;
-        ETIFR = 1 << OCF3A;
-        ETIMSK |= 1 << OCIE3A;
-    } else {
-        ETIMSK &= (uint8_t) ~(1 << OCIE3A);
-        TCCR3B = 0;
-    }
+    TCCR3A = 0;
+    TCCR3B = 0;
+    TCNT3 = 0;
+    OCR3A = top;
+    ETIFR = 1 << OCF3A;
+    ETIMSK |= 1 << OCIE3A;
+    TCCR3B = clock;
     cc1000_unlock(was);
+}
+
+void cc1000_board_watch(bool on)
+{
+    set_watch(WATCH_TOP, on ? 1 << WGM32 | 1 << CS32 | 1 << CS30 : 0);
 }
 
 /* Main clock / 64 is 115.2 kHz: 59 / 512 counts a us. */
 void cc1000_board_after(uint16_t us)
 {
-    uint8_t was = cc1000_lock();
-
-    TCCR3B = 0;
-    TCNT3 = 0;
-    OCR3A = (uint16_t)(us / 8 * 59 / 64 + 1);
-    ETIFR = 1 << OCF3A;
-    ETIMSK |= 1 << OCIE3A;
-    TCCR3B = 1 << WGM32 | 1 << CS31 | 1 << CS30;
-    cc1000_unlock(was);
+    set_watch((uint16_t)(us / 8 * 59 / 64 + 1), 1 << WGM32 | 1 << CS31 | 1 << CS30);
 }
 
 static volatile uint8_t spi_byte;

@@ -57,29 +57,22 @@ void cc1000_on_byte(uint8_t byte, uint16_t count)
 {
     watch.alive = true;
     cc1000_send_watch();
-    switch (cc1000_mode) {
-    case OFF:
-    case TURNING:
-    case ASLEEP:
-    case CRYSTAL:
-    case BIAS:
-        break;
-    case SENDING:
+    if (cc1000_mode == SENDING) {
         cc1000_send_byte(count);
-        break;
-    default:
+    } else {
         cc1000_receive(byte, count);
-        break;
     }
 }
 
 void cc1000_on_watch(void)
 {
-    if (CAUSEWAY_SCHEDULED && cc1000_mode >= ASLEEP && cc1000_mode < TUNING) {
+    uint8_t mode = cc1000_mode;
+
+    if (CAUSEWAY_SCHEDULED && mode >= ASLEEP && mode < TUNING) {
         cc1000_wake_on();
         return;
     }
-    if (cc1000_mode == OFF) {
+    if (mode == OFF) {
         return;
     }
     cc1000_pll_watch();

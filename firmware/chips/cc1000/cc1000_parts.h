@@ -49,7 +49,7 @@ enum {
  * turns to sending. */
 void cc1000_settle(void);
 
-/** A byte came in, in a mode from SETTLING to CRC_HIGH or in TUNING; as cc1000_on_byte(). */
+/** A byte came in, in any mode but SENDING; as cc1000_on_byte(). */
 void cc1000_receive(uint8_t byte, uint16_t count);
 
 /** The strength of the frame that comes in, from an interrupt. */

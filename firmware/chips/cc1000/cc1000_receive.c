@@ -188,17 +188,15 @@ static void frame_byte(uint8_t mode)
     if (mode == CRC_LOW) {
         rx.crc_low = byte;
         cc1000_mode = CRC_HIGH;
-        return;
-    }
-    if (mode == CRC_HIGH) {
+    } else if (mode == CRC_HIGH) {
         frame_ends((uint16_t)((uint16_t)byte << 8 | rx.crc_low));
-        return;
-    }
-    rx.crc = cw_crc16_add(rx.crc, byte);
-    if (mode == HEADER) {
-        header_byte(byte);
     } else {
-        data_byte(byte);
+        rx.crc = cw_crc16_add(rx.crc, byte);
+        if (mode == HEADER) {
+            header_byte(byte);
+        } else {
+            data_byte(byte);
+        }
     }
 }
 
@@ -223,22 +221,16 @@ void cc1000_receive(uint8_t byte, uint16_t count)
     uint8_t mode = cc1000_mode;
 
     rx.recent = (uint16_t)(before << 8 | byte);
-    switch (mode) {
-    case SETTLING:
-    case TUNING:
+    if (mode == SETTLING || (CAUSEWAY_SCHEDULED && mode == TUNING)) {
         if (--rx.count == 0) {
             settled();
         }
-        break;
-    case LISTENING:
+    } else if (mode == LISTENING) {
         look_for_preamble(byte);
-        break;
-    case SEARCHING:
+    } else if (mode == SEARCHING) {
         look_for_sync(before, byte, count);
-        break;
-    default:
+    } else if (mode >= HEADER && mode <= CRC_HIGH) {
         frame_byte(mode);
-        break;
     }
 }
 

@@ -103,7 +103,9 @@ void cc1000_send_fails(void)
 /** A send waits for the channel. */
 static bool waits(void)
 {
-    return tx.state == BACKOFF || tx.state == LOOKING || tx.state == CLEAR;
+    uint8_t state = tx.state;
+
+    return state >= BACKOFF && state <= CLEAR;
 }
 
 void cc1000_back_off(void)
@@ -117,7 +119,9 @@ void cc1000_back_off(void)
 /** Less than so many cycles are left until the deadline. */
 static __attribute__((noinline)) bool due_in(uint8_t cycles)
 {
-    return clock_before(tx.deadline, clock_now() + cycles);
+    uint32_t then = tx.deadline - cycles;
+
+    return clock_before(then, clock_now());
 }
 
 /** It can no longer start in time. */
@@ -268,12 +272,10 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
 bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_at)
 {
     uint32_t soon = clock_now() + NEAR_CYCLES; /* the loop must come by again */
+    uint32_t ahead = clock_before(when, soon) ? 0 : when - soon;
 
-    if (clock_before(when, soon)) {
-        when = soon;
-    }
-    return !clock_before(soon + AHEAD_MOST, when) &&
-           load(message, when + TURN_CYCLES + LATE_CYCLES, stamp_at, APPOINTED);
+    return ahead <= AHEAD_MOST &&
+           load(message, soon + ahead + TURN_CYCLES + LATE_CYCLES, stamp_at, APPOINTED);
 }
 
 #endif

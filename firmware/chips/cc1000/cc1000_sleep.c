@@ -35,8 +35,8 @@ bool cc1000_rests(void)
 bool radio_wake(void)
 {
     uint8_t was = cc1000_lock();
-    bool begins = cc1000_mode == ASLEEP;
-    bool on = cc1000_mode > OFF && cc1000_mode <= SENDING;
+    uint8_t mode = cc1000_mode;
+    bool begins = mode == ASLEEP;
 
     if (begins) {
         cc1000_mode = CRYSTAL;
@@ -48,7 +48,7 @@ bool radio_wake(void)
         cc1000_control_start_crystal();
         cc1000_board_after(CC1000_CRYSTAL_US);
     }
-    return on;
+    return mode > OFF && mode <= SENDING;
 }
 
 /** The last part of waking is as SETTLING. */
@@ -67,11 +67,13 @@ static void tune(void)
 /* Nobody else uses the registers: the loop does while listening. */
 void cc1000_wake_on(void)
 {
-    if (cc1000_mode == CRYSTAL) {
+    uint8_t mode = cc1000_mode;
+
+    if (mode == CRYSTAL) {
         cc1000_control_start_bias();
         cc1000_mode = BIAS;
         cc1000_board_after(CC1000_BIAS_US);
-    } else if (cc1000_mode == BIAS) {
+    } else if (mode == BIAS) {
         tune();
     }
 }
@@ -80,7 +82,8 @@ void cc1000_wake_on(void)
 bool radio_busy(void)
 {
     uint8_t was = cc1000_lock();
-    bool busy = cc1000_mode > OFF && cc1000_mode <= SENDING && !cc1000_is_quiet();
+    uint8_t mode = cc1000_mode;
+    bool busy = mode > OFF && mode <= SENDING && !cc1000_is_quiet();
 
     cc1000_unlock(was);
     return busy;
