@@ -10,7 +10,7 @@ from basestation.cli.figures import command
 
 
 def test_everything_is_written(tmp_path):
-    result = CliRunner().invoke(command, ["--out", str(tmp_path), "--messages", "60", "--seeds", "2"])
+    result = CliRunner().invoke(command, ["--out", str(tmp_path), "--messages", "200", "--seeds", "2"])
     assert result.exit_code == 0, result.output
     for figure in range(2, 8):
         assert (tmp_path / f"figure{figure}.png").read_bytes().startswith(b"\x89PNG")
