@@ -4,22 +4,12 @@
 
 #include "causeway/data.h"
 #include "causeway/records.h"
-#include "judging.h"
 #include "outbox.h"
 #include "repair.h"
 #include "seal.h"
 
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
 #define PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
-
-/* Whether it is a data message of this network; with a key, one that nobody else has made or changed: else he
- * could have the true one dropped on its way. */
-static bool is_ours(const radio_heard_t *heard)
-{
-    const radio_message_t *message = &heard->message;
-    return message->group == CAUSEWAY_GROUP && message->type == CAUSEWAY_AM_DATA &&
-           message->length >= CAUSEWAY_PAYLOAD_BYTES_LEAST && judging_is_right(heard);
-}
 
 #if CAUSEWAY_SCHEDULED
 
@@ -38,16 +28,14 @@ static outbox_frame_t *answer_with_room(uint32_t now)
     return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, SEAL_BYTES(TAKEN), now, now);
 }
 
-void arrivals_on_heard(const radio_heard_t *heard, uint32_t now)
+void arrivals_on_heard(const radio_message_t *message, uint32_t now)
 {
-    const radio_message_t *message = &heard->message;
-    if (!is_ours(heard)) {
-        return;
-    }
-    if (REPAIR) {
+    bool ours = message->group == CAUSEWAY_GROUP && message->type == CAUSEWAY_AM_DATA &&
+                message->length >= CAUSEWAY_PAYLOAD_BYTES_LEAST;
+    if (REPAIR && ours) {
         repair_on_arrival(message);
     }
-    outbox_frame_t *frame = answer_with_room(now);
+    outbox_frame_t *frame = ours ? answer_with_room(now) : 0;
     if (!frame) {
         return;
     }
@@ -74,10 +62,10 @@ static bool waits(const uint8_t *answer)
     return false;
 }
 
-void arrivals_on_heard(const radio_heard_t *heard, uint32_t now)
+void arrivals_on_heard(const radio_message_t *message, uint32_t now)
 {
-    const radio_message_t *message = &heard->message;
-    if (!is_ours(heard)) {
+    if (message->group != CAUSEWAY_GROUP || message->type != CAUSEWAY_AM_DATA ||
+        message->length < CAUSEWAY_PAYLOAD_BYTES_LEAST) {
         return;
     }
     cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};

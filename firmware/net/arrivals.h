@@ -30,8 +30,8 @@ static inline uint16_t arrivals_name(const radio_message_t *message)
 #define ARRIVALS_TYPE CAUSEWAY_AM_ARRIVED
 #endif
 
-/** A message was handed up. If it is a data message of this network, with a key a right one, say so on the
- * air, at once. A copy that comes while the answer to another waits needs none of its own. */
-void arrivals_on_heard(const radio_heard_t *heard, uint32_t now);
+/** A message was handed up. If it is a data message of this network, say so on the air, at once. A copy that
+ * comes while the answer to another waits needs none of its own. */
+void arrivals_on_heard(const radio_message_t *message, uint32_t now);
 
 #endif

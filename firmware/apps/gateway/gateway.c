@@ -99,7 +99,7 @@ static bool is_own_record(uint8_t type)
 static void hand_up_and_answer(const radio_heard_t *heard, uint32_t now)
 {
     if (hand_up(heard, now)) {
-        arrivals_on_heard(heard, now); /* else it shall come again: the line may have room then */
+        arrivals_on_heard(&heard->message, now); /* else it shall come again: the line may have room then */
     }
 }
 
