@@ -33,6 +33,7 @@ from basestation.testbed.energy import JOINING, Battery
 from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.judge import judge
 from basestation.testbed.setup import Wish
+from basestation.testbed.testbed_report import NetworkReport
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.keys import Key
@@ -154,6 +155,10 @@ def run(name: str, seed: int, seconds: float) -> PowerPoint:
     field, wish = FIELDS[name], Wish(seed=seed, seconds=seconds, states=JOINING)
     with run_on_grid(deployment_of(field), field.motes, wish, RATE, field.loss) as (events, network):
         report = judge(events, [network], Battery(since=JOINING)).networks[0]
+    return point_of(report)
+
+
+def point_of(report: NetworkReport) -> PowerPoint:
     fates, energy = report.fates, report.energy
     assert energy is not None
     return PowerPoint(
@@ -215,13 +220,23 @@ def table_of(found: Mapping[Field, Sequence[PowerPoint]]) -> Iterator[str]:
 
 
 def _cells(field: Field, points: Sequence[PowerPoint]) -> Iterator[str]:
-    model = modelled(field)
-    stamped, arrived = (sum(getattr(point, what) for point in points) for what in ("stamped", "arrived"))
     yield f"{field.seeds} x {field.seconds / 60:.0f} min"
+    yield from arrived_cells(points)
+    yield f"{100 * fmean(point.duty for point in points):.2f}%"
+    yield f"{100 * modelled(field).duty:.2f}%"
+    yield from life_cells(field, points)
+
+
+def arrived_cells(points: Sequence[PowerPoint]) -> Iterator[str]:
+    """How many messages arrived, and violations."""
+    stamped, arrived = (sum(getattr(point, what) for point in points) for what in ("stamped", "arrived"))
     yield f"{100 * arrived / stamped:.2f}% of {stamped}"
     yield str(sum(point.violations for point in points))
-    yield f"{100 * fmean(point.duty for point in points):.2f}%"
-    yield f"{100 * model.duty:.2f}%"
+
+
+def life_cells(field: Field, points: Sequence[PowerPoint]) -> Iterator[str]:
+    """mA and days, each beside the model's."""
+    model = modelled(field)
     yield f"{fmean(point.ma for point in points):.3f}"
     yield f"{model.ma:.3f}"
     yield f"{fmean(point.days for point in points):.0f} / {min(point.worst_days for point in points):.0f}"

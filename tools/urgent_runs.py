@@ -29,7 +29,19 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tools.pages import MarkedPlace, table
-from tools.power_runs import PAGE, RATE, ROOT, Field, asked_for, deployment_of, modelled, parser_of
+from tools.power_runs import (
+    PAGE,
+    RATE,
+    ROOT,
+    Field,
+    PowerPoint,
+    arrived_cells,
+    asked_for,
+    deployment_of,
+    life_cells,
+    parser_of,
+    point_of,
+)
 
 APP = str(ROOT / "tools" / "urgent_app")
 EVERY = 32  # as in the app
@@ -47,12 +59,7 @@ class UrgentPoint(NamedTuple):
 
     urgent: int  # that should have arrived by now
     delays: tuple[float, ...]  # of those that did, in seconds from the app to the gateway's line
-    stamped: int
-    arrived: int
-    violations: int
-    ma: float
-    days: float
-    worst_days: float
+    power: PowerPoint  # of all messages
 
 
 class UrgentWatch:
@@ -95,18 +102,11 @@ def run(field: Field, seed: int) -> UrgentPoint:
     watch = UrgentWatch(deployment)
     with run_on_grid(deployment, field.motes, wish, RATE, app=APP) as (events, network):
         report = judge(watch.watched(events), [network], Battery(since=JOINING)).networks[0]
-    fates, energy = report.fates, report.energy
-    assert energy is not None
     delays = watch.between(JOINING, field.seconds - 3 * field.period_ms / 1000)
     return UrgentPoint(
         len(delays),
         tuple(delay for delay in delays.values() if delay is not None),
-        fates.stamped - fates.underway,
-        fates.arrived,
-        report.order.broken + report.delivered.inverted,
-        energy.ma,
-        energy.days,
-        energy.worst_days,
+        point_of(report),
     )
 
 
@@ -120,10 +120,9 @@ def table_of(found: Iterable[tuple[Field, Sequence[UrgentPoint]]]) -> Iterator[s
 
 
 def _cells(field: Field, points: Sequence[UrgentPoint]) -> Iterator[str]:
-    model, schedule = modelled(field), deployment_of(field).schedule
+    schedule, power = deployment_of(field).schedule, [point.power for point in points]
     assert schedule is not None
     delays = list(chain.from_iterable(point.delays for point in points))
-    stamped, arrived = (sum(getattr(point, what) for point in points) for what in ("stamped", "arrived"))
     yield field.name
     yield f"every {field.urgent_ms // 1000} s" if field.urgent_ms else "none"
     yield str(sum(point.urgent for point in points))
@@ -131,12 +130,8 @@ def _cells(field: Field, points: Sequence[UrgentPoint]) -> Iterator[str]:
     yield f"{fmean(delays):.1f} s"
     yield f"{max(delays):.1f} s"
     yield f"{schedule.urgent_wait_ms / 1000:.1f} s" if field.urgent_ms else ""
-    yield f"{100 * arrived / stamped:.2f}% of {stamped}"
-    yield str(sum(point.violations for point in points))
-    yield f"{fmean(point.ma for point in points):.3f}"
-    yield f"{model.ma:.3f}"
-    yield f"{fmean(point.days for point in points):.0f} / {min(point.worst_days for point in points):.0f}"
-    yield f"{model.days:.0f} / {model.worst_days:.0f}"
+    yield from arrived_cells(power)
+    yield from life_cells(field, power)
 
 
 def main() -> None:

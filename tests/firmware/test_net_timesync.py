@@ -267,11 +267,9 @@ def test_mote_reboots(gcc: str, meadow: Deployment) -> None:
     assert motes[1].c.store_count_boot() == 4
 
 
-def test_wrong_beacons_are_refused(gcc: str, meadow: Deployment) -> None:
-    world, gateway, motes = line_up(gcc, meadow)
-    world.run(60)
-    mote, before = motes[0], motes[0].sync
-    good = Beacon(
+def good_beacon(gateway: Node, time: int) -> Beacon:
+    """Of a mote that follows the gateway, newer than all before it."""
+    return Beacon(
         sender=9,
         root=20,
         epoch=gateway.c.timesync_epoch(),
@@ -279,8 +277,15 @@ def test_wrong_beacons_are_refused(gcc: str, meadow: Deployment) -> None:
         hops=1,
         flags=1,
         error=3,
-        time=mote.network(),
+        time=time,
     )
+
+
+def test_wrong_beacons_are_refused(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = line_up(gcc, meadow)
+    world.run(60)
+    mote, before = motes[0], motes[0].sync
+    good = good_beacon(gateway, mote.network())
     give(mote, replace(good, time=good.time + 1000))
     give(mote, replace(good, time=good.time - 1000))
     assert mote.sync["outliers"] == before["outliers"] + 2
@@ -303,19 +308,7 @@ def test_out_of_sync_the_first_beacon_is_believed(gcc: str, meadow: Deployment) 
     world.run(1500)
     mote = motes[0]
     assert not mote.in_sync
-    give(
-        mote,
-        Beacon(
-            sender=9,
-            root=20,
-            epoch=gateway.c.timesync_epoch(),
-            sequence=1000,
-            hops=1,
-            flags=1,
-            error=3,
-            time=(mote.network() + 5000) % WRAP,
-        ),
-    )
+    give(mote, good_beacon(gateway, (mote.network() + 5000) % WRAP))
     assert mote.in_sync
 
 
@@ -324,9 +317,7 @@ def test_a_liar_is_outvoted_or_followed_without_going_backwards(gcc: str, meadow
     world, gateway, motes = line_up(gcc, meadow)
     world.run(60)
     mote = motes[0]
-    good = Beacon(
-        sender=9, root=20, epoch=gateway.c.timesync_epoch(), sequence=1000, hops=1, flags=1, error=3, time=0
-    )
+    good = good_beacon(gateway, 0)
     for by in (-5000, 5000):
         for i in range(3):
             give(mote, replace(good, time=(mote.network() + by) % WRAP, sequence=1000 + i))

@@ -15,7 +15,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tests.testbed.test_run import _tools  # noqa: F401
-from tools import urgent_runs
+from tools import power_runs, urgent_runs
 
 
 def run(site: Path, *args: object) -> dict[str, Any]:
@@ -74,15 +74,15 @@ def test_urgent_messages_do_not_wait_for_the_window(board: str) -> None:
     schedule = urgent_runs.deployment_of(often).schedule
     assert schedule is not None
     plain, found = urgent_runs.run(without, 1), urgent_runs.run(often, 1)
-    assert (plain.violations, found.violations) == (0, 0)
+    assert (plain.power.violations, found.power.violations) == (0, 0)
     assert found.urgent >= 20
     assert len(found.delays) == found.urgent
     in_time = [delay for delay in found.delays if delay < schedule.urgent_wait_ms / 1000]
     assert len(in_time) >= (1.0 if board == "micaz" else 0.9) * found.urgent
     assert sum(found.delays) < sum(plain.delays) / 2
-    assert found.arrived >= 0.99 * found.stamped
-    assert 0.6 * plain.days < found.days < plain.days
-    assert urgent_runs.modelled(often).days == pytest.approx(found.days, rel=0.2)
+    assert found.power.arrived >= 0.99 * found.power.stamped
+    assert 0.6 * plain.power.days < found.power.days < plain.power.days
+    assert power_runs.modelled(often).days == pytest.approx(found.power.days, rel=0.2)
 
 
 # What goes wrong: at so many seconds, for so many, and in which period after it all motes are heard again at last.
