@@ -163,7 +163,7 @@ static bool is_time(const outbox_frame_t *frame, uint8_t round)
                              : round == 0 || (round == 1 && is_urgent(frame));
 }
 
-/* Others leave urgent ones a place among what we may send between two beacons. */
+/* From one window to the next an urgent message may go out where no other may. */
 static bool has_place(const outbox_frame_t *frame)
 {
     return may_send_own() || (is_urgent(frame) && own_sent < CAUSEWAY_ALL_MOST);

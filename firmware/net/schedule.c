@@ -336,6 +336,7 @@ static bool joins(uint32_t now)
     return (int16_t)(uint16_t)(COARSE(now) - join_until) < 0;
 }
 
+/* See whether the network is lost or found, and until when to listen for that. */
 static void join(uint32_t now)
 {
     uint16_t present = COARSE(now);
@@ -348,11 +349,10 @@ static void join(uint32_t now)
         join_again = (uint16_t)(present + (join_tries < JOIN_EAGER ? JOIN_PAUSE : JOIN_PAUSE_LONG));
         return;
     }
-    join_until = present; /* not half the clock's range ago, ever */
+    join_until = present; /* neither is ever half the clock's range ago */
     if (!lost) {
         join_again = present;
-    }
-    if (lost && (int16_t)(uint16_t)(present - join_again) >= 0) {
+    } else if ((int16_t)(uint16_t)(present - join_again) >= 0) {
         join_tries = (uint8_t)(join_tries + (join_tries < JOIN_EAGER));
         join_until = present + JOIN_LISTEN;
     }
