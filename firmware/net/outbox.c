@@ -307,7 +307,12 @@ static void send_proof(void)
     address(&going.message, CAUSEWAY_AM_PROOF, sizeof proof);
     memcpy(going.message.data, proof, sizeof proof);
     going.deadline = clock_now() + BEACON_PATIENCE;
+#if CAUSEWAY_SCHEDULED
+    going.tries = 0;
+    busy = radio_send_at(&going.message, clock_now(), RADIO_NO_STAMP); /* nobody shall get in between */
+#else
     busy = radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
+#endif
 }
 
 #endif
@@ -549,6 +554,12 @@ void radio_on_sent(radio_result_t result, uint32_t time)
     else if (going.message.type == CAUSEWAY_AM_BEACON && result == RADIO_SENT) {
         send_proof();
     }
+#if CAUSEWAY_SCHEDULED
+    else if (going.message.type == CAUSEWAY_AM_PROOF && result == RADIO_BUSY && going.tries == 0) {
+        going.tries = 1;
+        busy = radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
+    }
+#endif
 #endif
 }
 

@@ -33,6 +33,7 @@ enum {
     LEAD_LEAST = 60,     /* later than that the turn is missed */
     ERROR_MOST = 8192,   /* cycles: a clock further off cannot find a window any more */
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
+    NEARER = 31,         /* in every 32nd window */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
 #define DUTY_STEPS 16U /* packet_formats/records.py */
@@ -172,15 +173,15 @@ static uint8_t beacons_missed(uint32_t now)
 }
 
 /* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else
- * drives. */
+ * drives. Now and then we listen whether we have come nearer, and go on if we have. */
 static bool wants_beacon(uint8_t slot, uint32_t now)
 {
     if (speaks_soon(now)) {
         return true;
     }
     uint8_t missed = beacons_missed(now);
-    bool as_usual = missed == 1 && timesync_driver() == CAUSEWAY_ROOT;
-    return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= ours);
+    bool as_usual = missed == 1 && timesync_driver() == CAUSEWAY_ROOT && (number & NEARER) != 0;
+    return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= ours || slot + 1 >= timesync_last_hops());
 }
 
 /* In the first round those beside the senders: who passes on, peers, and who waits to hear himself passed on.
@@ -624,10 +625,17 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
     return !role_sleeps || lost || joins(now);
 }
 
+/* Cycles from the moment at which somebody's beacon has begun, or begins, to our turn behind it. */
+static __attribute__((noinline)) uint16_t behind_beacon(void)
+{
+    return (uint16_t)(radio_airtime(CAUSEWAY_BEACON_BYTES) + SEAL_PROOF_TIME + CAUSEWAY_MINI_SLOT +
+                      turn_of(0));
+}
+
 /* Those who wait have seen it at turns of their own, in the same order. */
 uint32_t schedule_behind_beacon(void)
 {
-    return clock_now() + radio_airtime(CAUSEWAY_BEACON_BYTES) + CAUSEWAY_MINI_SLOT + turn_of(0);
+    return clock_now() + behind_beacon();
 }
 
 bool schedule_may_succeed(uint32_t now, uint8_t missed)
@@ -637,7 +645,7 @@ bool schedule_may_succeed(uint32_t now, uint8_t missed)
 
 uint16_t schedule_successor_turn(void)
 {
-    return CAUSEWAY_MINI_SLOT + turn_of(0);
+    return behind_beacon(); /* the root may be there, and some of us hear it */
 }
 
 bool schedule_for_commands(uint32_t now)

@@ -21,15 +21,18 @@
 #include "hal/radio.h"
 
 /** A MIC's bytes; a record's bytes on the air: SEAL_BYTES(DOWNLINK); the cycles of the 32768 Hz crystal that
- * a relay takes to check a data message: what each hop needs more. */
+ * a relay takes to check a data message: what each hop needs more; and those that a proof takes behind its
+ * beacon: two blocks, and its time on the air. */
 #if CAUSEWAY_MIC_BYTES
 #define SEAL_MIC_BYTES CAUSEWAY_MIC_BYTES
 #define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_SEALED_BYTES
 #define SEAL_HOP_TIME 66
+#define SEAL_PROOF_TIME (64 + radio_airtime(SEAL_BYTES(PROOF)))
 #else
 #define SEAL_MIC_BYTES 0
 #define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_BYTES
 #define SEAL_HOP_TIME 0
+#define SEAL_PROOF_TIME 0
 #endif
 
 /** Of a record's length, what is left without its MIC behind it. */

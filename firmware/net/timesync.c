@@ -176,6 +176,11 @@ uint8_t timesync_hops(void)
     return syncline_hops();
 }
 
+uint8_t timesync_last_hops(void)
+{
+    return hops;
+}
+
 uint8_t timesync_epoch(void)
 {
     return (uint8_t)kept_get(&timesync.epoch);

@@ -98,6 +98,9 @@ uint16_t timesync_error(uint32_t now);
  * before. 0 at the root, TIMESYNC_NO_HOPS when none is known. */
 uint8_t timesync_hops(void);
 
+/** The hops that the last beacon taken came over. */
+uint8_t timesync_last_hops(void);
+
 /** The epoch of the network's time; meaningless before a time is known. */
 uint8_t timesync_epoch(void);
 

@@ -17,6 +17,7 @@ from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
+from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of
@@ -288,7 +289,8 @@ class World:
         self.rng = random.Random(seed)
         self.now = 0.0
         self.noise = 0 if deployment.network.board == "micaz" else 6
-        self.byte = 32e-6 if deployment.network.board == "micaz" else 417e-6
+        self.radio = BOARDS[deployment.network.board].radio
+        self.byte = self.radio.byte_ms / 1000
         self.nodes: list[Node] = []
         self.links: set[tuple[int, int]] | None = None
         self.jammed = False
@@ -371,7 +373,7 @@ class World:
     def transmit(self, node: Node) -> None:
         length = node.sending.length
         sfd = self.now + 5 * self.byte
-        end = self.now + (17 + length) * self.byte
+        end = self.now + self.radio.firmware_air_bytes(length, self.deployment.network.tinyos) * self.byte
         self.air.append((self.now, end, node))
         start, generation = self.now, node.generation
         hearers = [other for other in self.nodes if self.linked(node, other)]

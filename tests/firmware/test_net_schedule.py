@@ -14,7 +14,7 @@ from packet_formats.framing import encode_frame
 from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
-from packet_formats.records import Beacon, Command, Downlink, Health, Taken, duty_of, size
+from packet_formats.records import Beacon, Command, Downlink, Health, Proof, Taken, duty_of, size
 from packet_formats.schedule import Schedule
 from packet_formats.seal import Seal, command_time
 from packet_formats.tinyos import encode_packet
@@ -277,9 +277,13 @@ def test_a_root_that_restarts_takes_the_time_up(deployment: Deployment, require_
 # ---- With a key ----
 
 
+def with_key(deployment: Deployment) -> Deployment:
+    return replace(deployment, security=SecuritySettings(4, "site.key"), key=KEY)
+
+
 @pytest.fixture
 def sealed(deployment: Deployment) -> Deployment:
-    return replace(deployment, security=SecuritySettings(4, "site.key"), key=KEY)
+    return with_key(deployment)
 
 
 def data_on_air(watched: Watched) -> list[tuple[int, int, int]]:
@@ -370,7 +374,7 @@ def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(
     """However early in a period they are given: they wait at the gateway, and all obey while beacons are passed on."""
     deployment = load(root / f"examples/{board}_months.toml")
     if key:
-        deployment = replace(deployment, security=SecuritySettings(4, "site.key"), key=KEY)
+        deployment = with_key(deployment)
     watched = Watched(require_tool("gcc"), deployment)
     found_itself(watched)
     times, world = watched.times, watched.world
@@ -489,6 +493,36 @@ def test_of_several_who_succeed_at_once_one_drives(deployment: Deployment, requi
     assert heard_in(watched, 1) == all_ids(watched)
 
 
+def test_neighbours_pass_a_beacon_on_one_behind_the_other(root: Path, require_tool) -> None:
+    """With a key, each with its proof at once behind it: nobody gets in between."""
+    watched = Watched(require_tool("gcc"), with_key(load(root / "examples/mica2_months.toml")))
+    watched.world.links = None
+    found_itself(watched)
+    watched.run(10 * watched.times.period / HZ)
+    slot = watched.times.beacon_slot
+    passed_on = [(sender, kind) for sender, kind, ended in watched.frames if slot < ended < 2 * slot]
+    beacons, proofs = passed_on[::2], passed_on[1::2]
+    assert beacons == [(sender, Beacon.AM_TYPE) for sender, _ in proofs]
+    assert proofs == [(sender, Proof.AM_TYPE) for sender, _ in beacons]
+    assert {sender for sender, _ in beacons} == {0, 1}
+
+
+def test_a_mote_that_hears_the_root_again_is_its_neighbour_again(deployment: Deployment, require_tool) -> None:
+    """It had got used to the beacons of a neighbour, which come later."""
+    watched = Watched(require_tool("gcc"), deployment, motes=2)
+    watched.world.links = None
+    found_itself(watched)
+    near, far = watched.motes
+    ids = [node.id for node in watched.world.nodes]
+    watched.world.links = {(a, b) for a in ids for b in ids if {a, b} != {watched.gateway.id, far.id}}
+    beacon = watched.times.beacon_every * watched.times.period / HZ
+    watched.world.run(10 * beacon)
+    assert far.c.timesync_hops() == 2
+    watched.world.links = None
+    watched.world.run(24 * beacon)
+    assert [mote.c.timesync_hops() for mote in (near, far)] == [1, 1]
+
+
 # ---- Urgent messages ----
 
 EVENT_RADIO = 2
@@ -555,7 +589,7 @@ def test_an_urgent_message_of_three_hops_is_there_in_its_time(
     """However it falls into a period, and while the clock wraps."""
     deployment = load(root / f"examples/{board}_months.toml")
     if key:
-        deployment = replace(deployment, security=SecuritySettings(4, "site.key"), key=KEY)
+        deployment = with_key(deployment)
     watched = Urgent(require_tool("gcc"), deployment, urgent_ms, start=start)
     found_itself(watched)
     watched.urgent_frames.clear()

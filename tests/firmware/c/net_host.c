@@ -291,7 +291,7 @@ bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_
 uint16_t radio_airtime(uint8_t length)
 {
 #if CAUSEWAY_RADIO_CC1000
-    return (uint16_t)(((uint32_t)(32 + length) * 14) + 1); /* 0.417 ms a byte: 13.65 cycles */
+    return (uint16_t)((uint32_t)(22 + length) * 14 + 1); /* 0.417 ms a byte: 13.65 cycles */
 #else
     return (uint16_t)(length + 18); /* 32 us a byte: 1.05 cycles */
 #endif
