@@ -507,7 +507,9 @@ def test_neighbours_pass_a_beacon_on_one_behind_the_other(root: Path, require_to
     assert {sender for sender, _ in beacons} == {0, 1}
 
 
-def test_a_mote_that_hears_the_root_again_is_its_neighbour_again(deployment: Deployment, require_tool) -> None:
+def test_a_mote_that_hears_the_root_again_is_its_neighbour_again(
+    deployment: Deployment, require_tool
+) -> None:
     """It had got used to the beacons of a neighbour, which come later."""
     watched = Watched(require_tool("gcc"), deployment, motes=2)
     watched.world.links = None
