@@ -112,6 +112,7 @@ class Node:
         self.up = False
         self.refused = False  # to start
         self.carriers = 0  # that are coming in
+        self.handed_over = 0.0  # when its radio hands the last frame over: in the order in which they came
         self.eeprom = b"\xff" * 4096
         self.rng = random.Random(id)
         self.first = start
@@ -394,7 +395,8 @@ class World:
             for other in hearers:
                 delay = 0.0
                 if frame.type not in self.deaf_to and self.arrives(node, other, start, end):
-                    delay = self.rng.uniform(0.0003, 0.002)
+                    other.handed_over = max(other.handed_over, self.now + self.rng.uniform(0.0003, 0.002))
+                    delay = other.handed_over - self.now
                     self.at(delay, partial(other.hear, frame, sfd))
                 self.at(delay, partial(other.on_carrier, -1))
             node.c.host_sent(SENT, ctypes.c_uint32(node.local(sfd)))
