@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from basestation.cli import common
-from packet_formats.ages import AGAIN
+from packet_formats.ages import AGAIN, TOP
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
@@ -110,8 +110,8 @@ def _value(value: Value) -> str:
 
 
 def _age(layout: DataLayout) -> str:
-    unit, most, again = (layout.age_ms(code) for code in (1, AGAIN - 1, AGAIN + 1))
-    return f"of the event at its stamp, in {unit} ms up to {most}; from {AGAIN} on: sent again, in {again} ms"
+    unit, most, again = (layout.age_ms(code) for code in (1, TOP, AGAIN + 1))
+    return f"of the event at its stamp, in {unit} ms up to {most} or more; from {AGAIN} on: sent again, in {again} ms"
 
 
 def _meaning(name: str, layout: DataLayout) -> str:
