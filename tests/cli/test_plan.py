@@ -120,8 +120,12 @@ def test_toml_is_what_describe_takes(tmp_path: Path) -> None:
 
 
 def test_a_plan_with_a_key_says_that_it_is_to_be_made(tmp_path: Path) -> None:
-    done = run("--toml", str(tmp_path / "field.toml"), "--name", "field", "--mic", "4")
-    assert (done.exit_code, f"basestation key new {tmp_path / 'field.key'}" in done.stderr) == (0, True)
+    """Its file has the name of the deployment's."""
+    done = run("--toml", str(tmp_path / "site.toml"), "--mic", "4")
+    assert (done.exit_code, f"basestation key new {tmp_path / 'site.key'}" in done.stderr) == (0, True)
+    assert deployments.load(tmp_path / "site.toml").security.key == "site.key"
+    odd = run("--toml", str(tmp_path / "my site.toml"), "--mic", "4")
+    assert (odd.exit_code, "the key's file would be my site.key" in odd.stderr) == (2, True)
 
 
 def test_guaranteed_takes_what_cannot_err() -> None:
