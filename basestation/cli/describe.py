@@ -13,7 +13,7 @@ from rich.text import Text
 from basestation.cli import common
 from packet_formats.ages import AGAIN, TOP
 from packet_formats.deployment import Deployment
-from packet_formats.layout import DataLayout, layout_of
+from packet_formats.layout import NO_REPAIR, DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.schedule import ms
 from packet_formats.schemes import descriptor
@@ -174,7 +174,7 @@ def repair(deployment: Deployment, layout: DataLayout) -> str:
         return f"what the gateway missed is sent again, by a list of {many(layout.repair, 'byte')} in each beacon"
     if not deployment.radio.repair:
         return "none: [radio] repair = false"
-    return "none: the list of what the gateway has heard does not fit a beacon; use fewer motes or a shorter period"
+    return f"none: {NO_REPAIR}"
 
 
 def _summary(deployment: Deployment, layout: DataLayout) -> Table:

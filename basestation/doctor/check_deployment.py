@@ -86,6 +86,7 @@ def planned(deployment: Deployment, rate: float) -> Budget:
             window_ms=deployment.radio.window_ms,
             loss=LINK_LOSS if deployment.radio.period_ms else 0.0,
             urgent_ms=deployment.radio.urgent_ms,
+            repair=deployment.radio.repair,
         ),
         clock.tick_log2,
         clock.epsilon,

@@ -282,6 +282,15 @@ def scheduled(period_ms=16000, window_ms=1152, **clock):
     return from_dict(tables)
 
 
+def test_a_list_that_fits_no_beacon_is_told_unless_it_is_not_wanted():
+    setup = scheduled(window_ms=3000, delta=400)
+    many = replace(setup, network=replace(setup.network, motes=31))
+    unwanted = replace(many, radio=replace(many.radio, repair=False))
+    told = [[one.text for one in check_deployment.examine(each, 0.05)] for each in (setup, many, unwanted)]
+    said = ["not sent again: the list of what the gateway has heard does not fit" in str(one) for one in told]
+    assert said == [False, True, False]
+
+
 def test_urgent_windows_cost_days():
     setup = scheduled()
     *_, plain = check_deployment.examine(setup)
