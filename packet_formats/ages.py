@@ -11,18 +11,24 @@ from __future__ import annotations
 from typing import Any
 
 AGAIN = 192
+TOP, AGAIN_TOP = AGAIN - 1, 255  # that old, or older
 UNITS_LOG2, AGAIN_UNITS_LOG2 = 7, 4  # units in a period
 
 
 def age_code(cycles: int, period_log2: int, again: bool = False) -> int:
     """The byte that tells an age in cycles."""
-    first, top, log2 = (AGAIN, 255, AGAIN_UNITS_LOG2) if again else (0, AGAIN - 1, UNITS_LOG2)
+    first, top, log2 = (AGAIN, AGAIN_TOP, AGAIN_UNITS_LOG2) if again else (0, TOP, UNITS_LOG2)
     return min(first + (cycles >> period_log2 - log2), top)
 
 
 def is_again(code: Any) -> Any:
     """Whether the message was sent before, as another one; of one byte or of an array of them."""
     return code >= AGAIN
+
+
+def is_or_more(code: Any) -> Any:
+    """Whether the age is the most that a byte tells, and the event may be far older; of one byte or of an array."""
+    return (code == TOP) | (code == AGAIN_TOP)
 
 
 def age_cycles(code: int, period_log2: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields, replace
 from types import NoneType
 from typing import Any
 
-from packet_formats.ages import is_again
+from packet_formats.ages import is_again, is_or_more
 from packet_formats.layout import DataLayout, StampLayout
 from packet_formats.messages import Data, FormatError, Message, Unknown, decode_message, encode_message
 from packet_formats.phrases import did_you_mean
@@ -22,7 +22,7 @@ KEYS = (
 )
 
 
-DERIVED = ("age_ms", "again", "duty")  # for people: what else a message says decides
+DERIVED = ("age_ms", "age_or_more", "again", "duty")  # for people: what else a message says decides
 
 
 def packet_to_plain(
@@ -127,8 +127,12 @@ def message_to_plain(message: Message, layout: DataLayout) -> dict[str, Any]:
 
 
 def _age_of(code: int, layout: DataLayout) -> dict[str, Any]:
-    """The age of a message's event: as its byte, in ms, and whether the message was sent before."""
-    return {"age": code, "age_ms": layout.age_ms(code), "again": is_again(code)} if layout.has_age else {}
+    """The age of a message's event: as its byte, in ms, whether it may be more, and whether the message was sent
+    before."""
+    if not layout.has_age:
+        return {}
+    told = {"age_ms": layout.age_ms(code), "age_or_more": is_or_more(code), "again": is_again(code)}
+    return {"age": code} | told
 
 
 def message_from_plain(plain: Any, layout: DataLayout) -> Message:

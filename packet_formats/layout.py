@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 PAYLOAD_LIMIT = {1: 29, 2: 28}  # TinyOS version -> data bytes in one message
 HEADER_AFTER_SOURCE = 2  # sequence, flags
+NO_REPAIR = (
+    "the list of what the gateway has heard does not fit a beacon; use fewer motes or a shorter period"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,7 +443,12 @@ def _repair_bytes(deployment: Deployment) -> int:
     schedule, network = deployment.schedule, deployment.network
     if schedule is None or not deployment.radio.repair:
         return 0
-    return schedule.repair_bytes(network.motes, PAYLOAD_LIMIT[network.tinyos] - size(Beacon))
+    return repair_bytes(schedule, network.motes, network.tinyos)
+
+
+def repair_bytes(schedule: Schedule, motes: int, tinyos: int) -> int:
+    """Bytes of the list behind a beacon by which motes send again what the gateway missed; 0: it does not fit."""
+    return schedule.repair_bytes(motes, PAYLOAD_LIMIT[tinyos] - size(Beacon))
 
 
 def _too_long(layout: DataLayout) -> str:

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from basestation.cli import common
-from packet_formats.ages import AGAIN
+from packet_formats.ages import AGAIN, TOP
 from packet_formats.deployment import Deployment
-from packet_formats.layout import DataLayout, layout_of
+from packet_formats.layout import NO_REPAIR, DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.schedule import ms
 from packet_formats.schemes import descriptor
@@ -110,8 +110,8 @@ def _value(value: Value) -> str:
 
 
 def _age(layout: DataLayout) -> str:
-    unit, most, again = (layout.age_ms(code) for code in (1, AGAIN - 1, AGAIN + 1))
-    return f"of the event at its stamp, in {unit} ms up to {most}; from {AGAIN} on: sent again, in {again} ms"
+    unit, most, again = (layout.age_ms(code) for code in (1, TOP, AGAIN + 1))
+    return f"of the event at its stamp, in {unit} ms up to {most} or more; from {AGAIN} on: sent again, in {again} ms"
 
 
 def _meaning(name: str, layout: DataLayout) -> str:
@@ -174,7 +174,7 @@ def repair(deployment: Deployment, layout: DataLayout) -> str:
         return f"what the gateway missed is sent again, by a list of {many(layout.repair, 'byte')} in each beacon"
     if not deployment.radio.repair:
         return "none: [radio] repair = false"
-    return "none: the list of what the gateway has heard does not fit a beacon; use fewer motes or a shorter period"
+    return f"none: {NO_REPAIR}"
 
 
 def _summary(deployment: Deployment, layout: DataLayout) -> Table:

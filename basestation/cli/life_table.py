@@ -177,7 +177,8 @@ def too_short(trade: Trade, days: float, urgent: bool) -> str:
     if not trade.rows:
         return "; ".join(dict.fromkeys(trade.refused.values()))
     best = max(trade.rows, key=lambda row: row.life.worst_days)
-    lasts = f"the motes at hop {best.life.worst.level} last {best.life.worst_days:.0f}"
+    worst = best.life.worst.level
+    lasts = f"{f'the motes at hop {worst}' if worst else 'all motes'} last {best.life.worst_days:.0f}"
     return (
         f"no period lasts {days:g} days: with the best, {best.name}, {lasts}; "
         f"plan fewer messages, fewer motes, {'less often --urgent or none, ' if urgent else ''}or larger cells "

@@ -714,21 +714,32 @@ def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: s
             raise click.BadParameter(f"{path} exists and is not overwritten", param_hint=option)
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise click.BadParameter(f"{path}: no permission to write", param_hint=option)
-    _check_name(budget, name)
+    _check_names(budget, name, toml)
 
 
-def _check_name(budget: Budget, name: str) -> None:
+def _key_name(toml: Path) -> str:
+    """The file of the key: site.key for site.toml."""
+    return toml.with_suffix(".key").name
+
+
+def _check_names(budget: Budget, name: str, toml: Path | None) -> None:
     network, clock = budget.network, budget.clock
     tables = {
         "network": {"name": name, "board": network.board, "motes": network.motes},
         "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta},
         "stamp": {"scheme": "dpc1"},
+        **({"security": {"mic": network.mic, "key": _key_name(toml)}} if network.mic and toml else {}),
     }
     try:
         deployments.from_dict(tables)
     except deployments.DeploymentError as error:
         if error.key == "network.name":
             raise click.BadParameter(error.reason, param_hint="--name") from None
+        if error.key == "security.key" and toml is not None:
+            reason = (
+                f"the key's file would be {_key_name(toml)}: take letters, digits, '.', '_' and '-' alone"
+            )
+            raise click.BadParameter(reason, param_hint="--toml") from None
 
 
 def _draw(
@@ -742,7 +753,7 @@ def _draw(
 
 def _write_toml(budget: Budget, choice: CandidateRow, name: str, path: Path) -> None:
     try:
-        text = deployment_of(budget, choice, name).to_toml()
+        text = deployment_of(budget, choice, name, _key_name(path)).to_toml()
         deployment = deployments.parse(text)
     except deployments.DeploymentError as error:
         common.fail(f"{path}: {error}")

@@ -25,7 +25,7 @@ from basestation.testbed.engine import OpenPort, TestbedRun
 from basestation.testbed.judge import judge
 from basestation.testbed.scenario import PPM, Port, ScenarioError, ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in, refuse_too_many
-from basestation.testbed.testbed_report import TestbedReport, lines_of
+from basestation.testbed.testbed_report import ARRIVE, TestbedReport, lines_of, too_few
 from basestation.testbed.topologies import RadioTopology, Wanted
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
@@ -194,7 +194,11 @@ RESULT_OPTIONS = [
     ),
     click.option("--keep", type=FILE, help="Keep the scenario and the images in this folder."),
     click.option("--images", "build", type=FILE, help="Use the images in this build folder of `pio run`."),
-    click.option("--check", is_flag=True, help="End with exit code 1 if anything went wrong."),
+    click.option(
+        "--check",
+        is_flag=True,
+        help="End with exit code 1 if anything went wrong, or too few messages arrived.",
+    ),
 ]
 
 
@@ -240,12 +244,24 @@ def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
         common.emit_json(report)
     else:
         _show(report)
-    for trouble in report.troubles:
+    troubles = report.troubles + too_few(report, _should_arrive(described, given))
+    for trouble in troubles:
         common.note(trouble, style="yellow")
     if not whole and given["seconds"] is not None:
         click.get_current_context().exit(INTERRUPTED)
-    if given["check"] and report.troubles:
+    if given["check"] and troubles:
         click.get_current_context().exit(1)
+
+
+def _should_arrive(deployments: Sequence[Deployment], given: dict[str, Any]) -> float:
+    """The least share of messages that these networks should bring; 0 where nobody knows what is lost on purpose.
+
+    With --loss it is what would arrive if nothing were sent twice: motes do better.
+    """
+    if given["timeline"] or given["noise"] or given["topology"].startswith("links:"):
+        return 0.0
+    hops = max(deployment.network.hops for deployment in deployments)
+    return ARRIVE * float(1 - given["loss"]) ** hops
 
 
 def _found_itself(deployments: Sequence[Deployment], seconds: float | None) -> float:

@@ -56,8 +56,11 @@ def layout(deployment: Deployment) -> Finding:
 def protection(deployment: Deployment) -> Finding:
     """What is protected against strangers, and by what."""
     if not deployment.security.mic:
-        text = "messages have no MIC: anybody with a radio can speak as any mote"
-        return good("deployment", "protection", f"{text} (docs/security.md)")
+        text = "none: messages have no MIC, so anybody with a radio can send in this network's name"
+        cure = (
+            "if that matters, give the network a key and flash all nodes anew (docs/security.md, Use a key)"
+        )
+        return warning("deployment", "protection", text, cure)
     text = f"messages have a MIC of {many(deployment.security.mic, 'byte')}"
     if deployment.key is None:
         return warning("deployment", "protection", f"{text}, and the key is not at hand")
@@ -83,6 +86,7 @@ def planned(deployment: Deployment, rate: float) -> Budget:
             window_ms=deployment.radio.window_ms,
             loss=LINK_LOSS if deployment.radio.period_ms else 0.0,
             urgent_ms=deployment.radio.urgent_ms,
+            repair=deployment.radio.repair,
         ),
         clock.tick_log2,
         clock.epsilon,

@@ -18,6 +18,7 @@ from basestation.outputs import OutputError, OutputUnavailable
 from basestation.outputs.outbox import Outbox, Say
 from basestation.outputs.plain_forms import arrival_wall_ns, plain_mote, plain_network, plain_values
 from basestation.outputs.posting import Address, PostError, post, read_address
+from packet_formats.ages import is_or_more
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 
@@ -27,7 +28,8 @@ LINGER_S = 1.0  # that the first of a batch waits for others
 PAUSES_S = (1.0, 4.0, 15.0)  # before a server that is away or busy is tried again
 TOKEN = "CAUSEWAY_INFLUX_TOKEN"
 DATABASE = "causeway"
-OWN = ("sequence", "place", "held_ms", "late", "in_sync", "age_ms")  # fields of `message` that are not values
+# fields of `message` that are not values
+OWN = ("sequence", "place", "held_ms", "late", "in_sync", "age_ms", "age_or_more")
 
 
 class Place(Protocol):
@@ -149,7 +151,8 @@ def _message(item: Delivered, layout: DataLayout) -> dict[str, Any]:
         "held_ms": item.held_ms,
         "late": item.late,
         "in_sync": item.in_sync,
-        **({} if (age_ms := layout.age_ms(item.data.age)) is None else {"age_ms": age_ms}),
+        "age_ms": layout.age_ms(item.data.age),
+        "age_or_more": is_or_more(item.data.age) if layout.has_age else None,
     }
 
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from packet_formats.boards import BOARDS, CRYSTAL_HZ, Radio
-from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT
+from packet_formats.layout import HEADER_AFTER_SOURCE, NO_REPAIR, PAYLOAD_LIMIT, repair_bytes
 from packet_formats.phrases import many
 from packet_formats.records import MIC_BYTES, Heard, size
 from packet_formats.schedule import Schedule, ScheduleError, ms, schedule_of
@@ -75,6 +75,7 @@ class PlannedNetwork:
     window_ms: int = 0
     loss: float = 0.0  # chance that a frame is lost on a link
     urgent_ms: int = 0  # from one urgent window to the next; 0: there are none
+    repair: bool = True  # with a schedule: what the gateway misses shall be sent again
 
     def __post_init__(self) -> None:
         if self.motes < 2:
@@ -131,6 +132,12 @@ class PlannedNetwork:
             f"{OWN_SHARE:.0%} of that they fill its outbox, which then has no room for those of others; plan a lower "
             "rate or a shorter period"
         )
+
+    @property
+    def misses_repair(self) -> bool:
+        """Whether what the gateway misses shall be sent again, and cannot be."""
+        schedule = self.schedule
+        return schedule is not None and self.repair and not repair_bytes(schedule, self.motes, self.tinyos)
 
     @property
     def radio(self) -> Radio:
@@ -273,6 +280,8 @@ class Budget:
             )
         if network.backlog:
             found.append(network.backlog)
+        if network.misses_repair:
+            found.append(f"messages that the gateway misses are not sent again: {NO_REPAIR}")
         if clock.delta * clock.tick_ms < self.delay_ms:
             found.append(
                 f"delta = {many(clock.delta, 'tick')} is {clock.delta * clock.tick_ms:.4g} ms, less than the budget's "

@@ -443,8 +443,8 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
     return " ".join(["basestation simulate", *words])
 
 
-def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
-    """The deployment with this stamp; `DeploymentError` if it is impossible."""
+def deployment_of(budget: Budget, row: CandidateRow, name: str, key: str = "site.key") -> Deployment:
+    """The deployment with this stamp; `DeploymentError` if it is impossible. `key`: its file, where there is a MIC."""
     network, clock, layout = budget.network, budget.clock, row.candidate.layout
     stamp: dict[str, object] = {
         "scheme": layout.scheme,
@@ -467,7 +467,7 @@ def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
         "stamp": stamp,
         "observer": {"policy": row.policy, "phi": row.phi}
         | ({} if row.tolerate is None else {"tolerate": row.tolerate}),
-        **({"security": {"mic": network.mic, "key": f"{name}.key"}} if network.mic else {}),
+        **({"security": {"mic": network.mic, "key": key}} if network.mic else {}),
         **(
             {
                 "radio": {

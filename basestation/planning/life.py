@@ -165,7 +165,7 @@ class _Traffic:
     def frame_ms(self) -> float:
         """A data frame and what follows it: the gap, and the time that a mote takes to handle it.
 
-        A window is not made longer by the latter: what has no room in round 0 finds it in the next.
+        A window is not made longer by the latter: what has no room in the first round finds it in the next.
         """
         handling = 0.0 if self.often else self.network.processing_ms
         return self.data_ms + ms(self.schedule.burst_gap) + handling
@@ -199,7 +199,8 @@ class _Traffic:
         return ms(self.schedule.guard + self.schedule.urgent_quiet) + LOOK_MORE_MS
 
     def phase_ms(self, level: int) -> float:
-        """How long a listener is on in a phase of round 0: guard, turns of senders, frames, acknowledgements, quiet.
+        """How long a listener is on in a phase of the first round: guard, turns of senders, frames, acknowledgements,
+        quiet.
 
         It stays on as long as it learned that others may still send: beyond the mean of a window's messages.
         """
@@ -257,7 +258,7 @@ def _level_life(traffic: _Traffic, level: int, loss: float) -> LevelLife:
     wake = WATCHDOG_STARTING_MS * processor["starting"].ma + WATCHDOG_MS * processor["active"].ma
     charge = {
         "beacons": beacons * receiving,
-        "round 0": (first - sending) * receiving,
+        "first round": (first - sending) * receiving,
         "retries": retries * receiving,
         **({"urgent": looking * receiving} if looks else {}),
         "sending": sending * currents.radio["sending"].ma,

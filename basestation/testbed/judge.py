@@ -26,7 +26,7 @@ from packet_formats.records import Arrived, Beacon, Taken
 
 from . import node_times
 from .air import delimiter_ns, message_of
-from .energy import TWO_CELLS, Battery, StatesLog
+from .energy import JOINING, TWO_CELLS, Battery, StatesLog
 from .host import arrivals_in, read_line
 from .recorded_messages import MessageBook, Sent
 from .scenario import ScenarioNetwork
@@ -47,7 +47,7 @@ from .truth_log import (
 )
 
 NS = 1e9
-STARTING_NS = 10_000_000_000  # while motes are switched on, find the time and their distance
+STARTING = 10.0  # seconds in which motes are switched on, find the time and their distance
 SILENCE = 8  # a pause of so many usual ones is out of a mote's habit
 LONGER = 2  # and so many of its longest, for those that send only on events
 # A message that its own sender drops is dropped within this, and its number not used again.
@@ -160,12 +160,13 @@ def _judge_network(log: _Log, network: ScenarioNetwork) -> NetworkReport:
     line, delivered, observer_late = read_line(log.uarts, network, book)
     clock = network.deployment.clock
     open_since = log.last - round(clock.delta * clock.tick_seconds * NS)
+    found_itself = (JOINING if network.deployment.schedule else STARTING) * NS
     return NetworkReport(
         name=network.name,
         motes=_motes(book.all, log, network),
         gateways=len(network.gateways),
         fates=_fates(book.all, open_since),
-        starting=_fates([sent for sent in book.all if sent.t < STARTING_NS], open_since),
+        starting=_fates([sent for sent in book.all if sent.t < found_itself], open_since),
         transmissions=len({seen.signal.number for seen in on_air if not isinstance(seen.message, Beacon)}),
         order=_order(book.all, time, network, altered, unmatched),
         arrivals=arrivals_in(_by_arrival(book.all)),

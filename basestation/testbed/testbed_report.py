@@ -10,6 +10,9 @@ from packet_formats.power import shown_days
 from .energy import NetworkEnergy, NodeEnergy
 from .node_times import Skew
 
+ARRIVE = 0.9  # of the messages, at least, where nothing is lost on purpose
+JUDGED = 20  # messages: the share that arrived of fewer says little
+
 
 @dataclass(frozen=True, slots=True)
 class Fates:
@@ -100,7 +103,7 @@ class NetworkReport:
     motes: tuple[MoteReport, ...]
     gateways: int
     fates: Fates
-    starting: Fates  # those of the first ten seconds
+    starting: Fates  # those from the time in which the network finds itself
     transmissions: int  # frames on the air that carried these messages, or said that one had arrived
     order: StampOrder
     arrivals: ObservedOrder
@@ -154,6 +157,24 @@ def _troubles(network: NetworkReport) -> list[str]:
     ]
     silent = [f"mote {mote.id} fell silent at {mote.last:.1f} s" for mote in network.motes if mote.silent]
     return [f"{many(count, noun)} {words}" for count, noun, words in checks if count] + silent
+
+
+def too_few(report: TestbedReport, share: float) -> list[str]:
+    """Which networks brought less than this share of their messages to a gateway, once they had found themselves."""
+    return [words for network in report.networks if (words := _too_few(network, share))]
+
+
+def _too_few(network: NetworkReport, share: float) -> str:
+    fates, starting = network.fates, network.starting
+    arrived = fates.arrived - starting.arrived
+    settled = fates.stamped - fates.underway - (starting.stamped - starting.underway)
+    if settled < JUDGED or arrived >= share * settled:
+        return ""
+    return (
+        f"{network.name}: {arrived} of {settled} messages came to a gateway, {arrived / settled:.0%}; such a network "
+        f"should bring {share:.0%} or more. Perhaps motes are too far away (--range, --spacing) or send too often "
+        "(--rate)"
+    )
 
 
 def lines_of(report: TestbedReport) -> list[tuple[str, str]]:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from packet_formats.ages import is_again
+from packet_formats.ages import is_again, is_or_more
 from packet_formats.bulk import decode_values
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout
@@ -101,6 +101,7 @@ def messages_schema() -> pa.Schema:
             pa.field("saturated", pa.bool_(), False),
             pa.field("values", VALUES),
             pa.field("age_ms", pa.int32()),
+            pa.field("age_or_more", pa.bool_()),
             pa.field("again", pa.bool_()),
             pa.field("stamp", STAMP, False),
             pa.field("causes", CAUSES),
@@ -148,8 +149,8 @@ def age_columns(rows: NDArray[np.void], layout: DataLayout) -> dict[str, Any]:
     """The columns that tell how old events were, of rows of `bulk.data_dtype`; none where messages do not say it."""
     if not layout.has_age:
         return {}
-    ages = np.array([layout.age_ms(code) for code in range(256)], np.int32)
-    return {"age_ms": ages[rows["event_age"]], "again": is_again(rows["event_age"])}
+    ages, codes = np.array([layout.age_ms(code) for code in range(256)], np.int32), rows["event_age"]
+    return {"age_ms": ages[codes], "age_or_more": is_or_more(codes), "again": is_again(codes)}
 
 
 def value_of(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

@@ -27,7 +27,7 @@ from basestation.live.happenings import (
     Tentative,
     Violation,
 )
-from packet_formats.ages import is_again
+from packet_formats.ages import is_again, is_or_more
 from packet_formats.layout import DataLayout
 from packet_formats.messages import Data
 from packet_formats.phrases import many
@@ -65,7 +65,8 @@ def shown_age(message: Data, layout: DataLayout | None) -> list[str]:
     """How old the event was when its message got its stamp, where messages tell it, and whether it was sent before."""
     if layout is None or (age_ms := layout.age_ms(message.age)) is None:
         return []
-    return [f"{age_ms / 1000:.1f} s old", *(["again"] if is_again(message.age) else [])]
+    more = " or more" if is_or_more(message.age) else ""
+    return [f"{age_ms / 1000:.1f} s old{more}", *(["again"] if is_again(message.age) else [])]
 
 
 def _delivered(happening: Delivered, data: str, age: list[str]) -> TextRow:

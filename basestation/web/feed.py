@@ -31,7 +31,7 @@ from basestation.live.happenings import (
 from basestation.live.station import Station
 from basestation.views.lines import row_of
 from basestation.views.mote_table import GRAVE, trouble
-from packet_formats.ages import is_again
+from packet_formats.ages import is_again, is_or_more
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.messages import Data
 from packet_formats.records import RSSI_UNKNOWN, Beacon, Health
@@ -181,6 +181,7 @@ class Feed:
                 "mote": message.source,
                 "boot": message.boot,
                 "event_ms": None if age_ms is None else (sent_ms or ms(arrived.wall_ns)) - age_ms,
+                "event_or_before": is_or_more(message.age),
                 "again": is_again(message.age),
                 "sent_ms": sent_ms,
                 "came_ms": ms(arrived.wall_ns),

@@ -235,10 +235,12 @@ def test_clock(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["micaz", "mica2", "paper", "micaz_months", "mica2_months"])
-def test_the_examples_are_well(root, name):
-    assert {
-        finding.verdict for finding in check_deployment.examine(load(root / "examples" / f"{name}.toml"))
-    } == {"good"}
+def test_the_examples_are_well_but_anybody_can_send_in_their_name(root, name):
+    _, open_to_all, *others = check_deployment.examine(load(root / "examples" / f"{name}.toml"))
+    assert {finding.verdict for finding in others} == {"good"}
+    assert (open_to_all.check, open_to_all.verdict) == ("protection", "warning")
+    assert "anybody with a radio can send in this network's name" in open_to_all.text
+    assert "give the network a key" in open_to_all.cure
 
 
 def test_the_budget_says_where_its_assumptions_are_not_those_of_plan(root):
@@ -252,7 +254,7 @@ def test_the_radio_of_a_generic_board_is_not_judged(root):
     generic = replace(meadow, network=replace(meadow.network, board="generic"))
     assert [finding.verdict for finding in check_deployment.examine(generic)] == [
         "good",
-        "good",
+        "warning",
         "warning",
     ]
 
@@ -262,7 +264,7 @@ def test_a_network_that_talks_too_much_and_one_that_waits_too_little(root):
     found = list(check_deployment.examine(meadow, rate=30))
     assert "failure" in {finding.verdict for finding in found}
     hasty = replace(meadow, clock=replace(meadow.clock, delta=8))
-    (finding,) = [finding for finding in check_deployment.examine(hasty) if finding.verdict != "good"]
+    _, finding = [finding for finding in check_deployment.examine(hasty) if finding.verdict != "good"]
     assert finding.verdict == "warning"
     assert "less than the budget's" in finding.text
 
@@ -278,6 +280,15 @@ def scheduled(period_ms=16000, window_ms=1152, **clock):
         "radio": {"period_ms": period_ms, "window_ms": window_ms},
     }
     return from_dict(tables)
+
+
+def test_a_list_that_fits_no_beacon_is_told_unless_it_is_not_wanted():
+    setup = scheduled(window_ms=3000, delta=400)
+    many = replace(setup, network=replace(setup.network, motes=31))
+    unwanted = replace(many, radio=replace(many.radio, repair=False))
+    told = [[one.text for one in check_deployment.examine(each, 0.05)] for each in (setup, many, unwanted)]
+    said = ["not sent again: the list of what the gateway has heard does not fit" in str(one) for one in told]
+    assert said == [False, True, False]
 
 
 def test_urgent_windows_cost_days():

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from basestation.cli import common, describe, simulate
+from basestation.cli import common, describe, life_table, simulate
 from basestation.cli.plan import command
 from basestation.doctor import check_deployment
+from basestation.planning.budget import PlannedNetwork, make_budget
+from basestation.planning.life import life_of
+from basestation.planning.trade import Trade, TradeRow
 from packet_formats import deployment as deployments
 from packet_formats.layout import layout_of
 
@@ -120,8 +123,12 @@ def test_toml_is_what_describe_takes(tmp_path: Path) -> None:
 
 
 def test_a_plan_with_a_key_says_that_it_is_to_be_made(tmp_path: Path) -> None:
-    done = run("--toml", str(tmp_path / "field.toml"), "--name", "field", "--mic", "4")
-    assert (done.exit_code, f"basestation key new {tmp_path / 'field.key'}" in done.stderr) == (0, True)
+    """Its file has the name of the deployment's."""
+    done = run("--toml", str(tmp_path / "site.toml"), "--mic", "4")
+    assert (done.exit_code, f"basestation key new {tmp_path / 'site.key'}" in done.stderr) == (0, True)
+    assert deployments.load(tmp_path / "site.toml").security.key == "site.key"
+    odd = run("--toml", str(tmp_path / "my site.toml"), "--mic", "4")
+    assert (odd.exit_code, "the key's file would be my site.key" in odd.stderr) == (2, True)
 
 
 def test_guaranteed_takes_what_cannot_err() -> None:
@@ -241,6 +248,7 @@ def test_a_life_in_days_chooses_the_shortest_period_that_lasts(tmp_path: Path) -
     life = found[-1]
     assert (life["kind"], life["model"], life["period_ms"]) == ("chosen_life", True, chosen["period_ms"])
     assert sum(life["parts"].values()) == pytest.approx(life["ma"])
+    assert "first round" in life["parts"]
     described = deployments.load(toml)
     assert described.radio.period_ms == chosen["period_ms"]
     assert described.schedule is not None
@@ -284,6 +292,14 @@ def test_a_life_that_no_period_gives_is_refused_with_the_best() -> None:
     assert "no period lasts 9000 days: with the best, 64 s, the motes at hop" in result.stderr
     assert "a model's, not measured" in result.stdout
     assert "always on" in result.stdout
+
+
+def test_a_network_without_any_period_has_no_hop_that_lasts_least() -> None:
+    """Always on, all motes are alike: nobody knows a hop 0."""
+    network = PlannedNetwork(motes=6, board="micaz", rate=0.1, hops=2)
+    row = TradeRow(0, make_budget(network), life_of(network, None), None)  # type: ignore[arg-type]
+    told = life_table.too_short(Trade((row,), {}), 180, urgent=False)
+    assert "with the best, always on, all motes last 5;" in told
 
 
 def test_plan_and_doctor_say_the_same_days(tmp_path: Path) -> None:

@@ -79,6 +79,28 @@ def test_the_table_and_the_check(stand_in, meadow):
     assert "meadow: 1 pair of messages" in result.stderr
 
 
+def test_the_check_fails_if_too_few_messages_arrive_unless_they_are_lost_on_purpose(
+    stand_in, meadow, tmp_path
+):
+    world = World()
+    world.boot()
+    for second in range(5, 42):  # those of the first ten seconds, while motes find the network, do not count
+        at = second * SECOND
+        world.send(
+            at, stamped(world, 0, second, at), to=(world.gateway,) if second > 10 and second % 2 else ()
+        )
+    world.add(50 * SECOND, "end", reason="end", slices=1)
+    (tmp_path / "made.jsonl").write_text("".join(world.text()))
+    result = run(meadow, "--seconds", 50, "--check")
+    assert result.exit_code == 1
+    told = " ".join(result.stderr.split())
+    assert "meadow: 16 of 32 messages came to a gateway, 50%; such a network should bring 90% or more" in told
+    storm = tmp_path / "storm.toml"
+    storm.write_text('[[fault]]\nat = 1\ndo = "restart"\nmote = "root"\n')
+    for lost in (("--loss", 0.3), ("--faults", storm)):
+        assert run(meadow, "--seconds", 50, "--check", *lost).exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("args", "since", "told"),
     [

@@ -9,6 +9,7 @@ import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from basestation.live.happenings import Alarm
 from basestation.outputs import OutputError, influx
 from basestation.outputs.influx import InfluxOutput, line, lines_of
+from packet_formats.deployment import RadioSettings
 from packet_formats.layout import layout_of
 from tests.outputs.receivers import WebReceiver, free_port, is_open
 from tests.outputs.test_mqtt import SETUP, run_of
@@ -48,6 +50,10 @@ def test_values_are_fields_and_a_server_never_sees_another_type_of_one():
     for value in SETUP.data:
         assert re.search(rf"[ ,]{value.name}=-?\d+\.\d+", text), value.name
     assert "sequence=0i" in text
+    assert ",age_" not in text
+    scheduled = layout_of(replace(SETUP, radio=RadioSettings(16000, 1152)))
+    (text,) = lines_of(replace(one, data=replace(one.data, age=191)), "test", scheduled)
+    assert "age_ms=23875i,age_or_more=true" in text
 
 
 def test_a_file_gets_the_lines_at_its_end(tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from packet_formats.ages import AGAIN, age_code, age_cycles, is_again
+from packet_formats.ages import AGAIN, age_code, age_cycles, is_again, is_or_more
 from packet_formats.deployment import load
 from packet_formats.json_form import message_from_plain, message_to_plain
 from packet_formats.layout import DataLayout, layout_of
@@ -31,11 +31,14 @@ def test_an_age_is_told_to_a_unit_and_never_too_old(again: bool) -> None:
         code = age_code(cycles, PERIOD_LOG2, again)
         assert is_again(code) == again
         assert age_cycles(code, PERIOD_LOG2) == min(cycles // unit * unit, most)
+        assert is_or_more(code) == (cycles >= most)
 
 
 def test_what_is_told_of_it(layout: DataLayout) -> None:
     plain = message_to_plain(data(AGAIN + 33), layout)
-    assert (plain["age"], plain["age_ms"], plain["again"]) == (225, 33000, True)
+    told = plain["age"], plain["age_ms"], plain["age_or_more"], plain["again"]
+    assert told == (225, 33000, False, True)
+    assert message_to_plain(data(AGAIN - 1), layout)["age_or_more"] is True
     assert message_from_plain(plain, layout) == data(AGAIN + 33)
     with pytest.raises(FormatError, match="age_ms differs"):
         message_from_plain(plain | {"age": 1}, layout)

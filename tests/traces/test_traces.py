@@ -16,7 +16,9 @@ from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, stream_of, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import TraceError, read_trace, write_trace
+from basestation.traces.schema import age_columns
 from packet_formats import bulk
+from packet_formats.deployment import load
 from packet_formats.layout import layout_of
 
 OPTIONS = WorldOptions(messages=3000, loss=0.1, seed=3)
@@ -182,3 +184,14 @@ def test_events_that_can_not_have_happened_are_refused(run):
     ]:
         with pytest.raises(TraceError, match=words):
             stream_of(replace(trace, **changed))
+
+
+def test_the_columns_of_an_events_age(root):
+    layout = layout_of(load(root / "examples/micaz_months.toml"))
+    rows = np.array([(8,), (191,), (193,), (255,)], [("event_age", np.uint8)])
+    columns = {name: column.tolist() for name, column in age_columns(rows, layout).items()}
+    assert columns == {
+        "age_ms": [1000, 23875, 1000, 63000],
+        "age_or_more": [False, True, False, True],
+        "again": [False, False, True, True],
+    }

@@ -31,12 +31,12 @@ from basestation.live.happenings import (
 )
 from basestation.live.station import Station
 from basestation.views.dialogs import KEYS, Help, Question
-from basestation.views.lines import FinalRows, LinesView, row_of, shown_move, shown_time, summary
+from basestation.views.lines import FinalRows, LinesView, row_of, shown_age, shown_move, shown_time, summary
 from basestation.views.mote_table import STATES, by_trouble, mote_table, shown_rssi, shown_since, trouble
 from basestation.views.ndjson import JsonView, to_plain
 from basestation.views.streams import StreamsView
 from basestation.views.terminal import TerminalView, chosen_news, delivery_line, status
-from packet_formats.deployment import CRYSTAL_HZ, from_dict
+from packet_formats.deployment import CRYSTAL_HZ, RadioSettings, from_dict
 from packet_formats.json_form import message_to_plain
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
@@ -200,6 +200,17 @@ def test_values_with_names_take_the_place_of_hex():
     LinesView(lambda line, style: lines.append(line), lines.append, layout).take(left)
     assert row.text in lines[0]
     assert "101007ff" in row_of(left, layout_of(SETUP)).text
+
+
+def test_an_age_that_may_be_more_says_so():
+    scheduled, data = layout_of(replace(SETUP, radio=RadioSettings(16000, 1152))), Data(1, 2, (0, 0))
+    ages = [shown_age(replace(data, age=code), scheduled) for code in (8, 191, 193, 255)]
+    assert ages == [
+        ["1.0 s old"],
+        ["23.9 s old or more"],
+        ["1.0 s old", "again"],
+        ["63.0 s old or more", "again"],
+    ]
 
 
 def test_the_summary_counts_both_orders():

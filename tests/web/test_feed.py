@@ -9,7 +9,7 @@ import pytest
 from basestation.arrivals import Arrival
 from basestation.live.station import Station
 from basestation.web.feed import POINT_MS, STRANGE_MS, Feed, picture_of
-from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
+from packet_formats.deployment import CRYSTAL_HZ, Deployment, RadioSettings, from_dict
 from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Heard, Proof
@@ -75,6 +75,18 @@ def test_a_message_was_sent_when_its_stamp_says() -> None:
     assert rows[1]["sent_ms"] == pytest.approx(rows[1]["came_ms"], abs=0.01)
     between = rows[2]["sent_ms"] - rows[1]["sent_ms"]
     assert between == pytest.approx(8 * TICK * 1000 / CRYSTAL_HZ, abs=0.1)
+
+
+def test_an_age_that_may_be_more_makes_an_event_that_may_be_before() -> None:
+    setup = replace(deployment(), radio=RadioSettings(16000, 1152))
+    motes, gateway = Motes(setup, START), Gateway(setup)
+    for second, code in enumerate((100, 191)):
+        at = START + second * CRYSTAL_HZ
+        gateway.hear(motes.send(1, at, age=code), at + TICK)
+    _, rows = fed(setup, gateway.out)
+    ages = [rows[number]["sent_ms"] - rows[number]["event_ms"] for number in (1, 2)]
+    assert ages == pytest.approx([12500, 23875])
+    assert [rows[number]["event_or_before"] for number in (1, 2)] == [False, True]
 
 
 def test_a_line_that_falls_behind_for_good_does_not_make_messages_look_older() -> None:

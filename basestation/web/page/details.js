@@ -85,7 +85,9 @@ export class Details {
 /** The stations of a message, with times. */
 function wayOf(row) {
   const way = [];
-  if (row.event_ms !== null && row.event_ms !== undefined) way.push(["Event", clockText(row.event_ms, true)]);
+  if (row.event_ms !== null && row.event_ms !== undefined) {
+    way.push(["Event", `${clockText(row.event_ms, true)}${row.event_or_before ? " or before" : ""}`]);
+  }
   if (row.sent_ms !== null && row.sent_ms !== undefined) way.push(["Sent", clockText(row.sent_ms, true)]);
   const travelled = row.sent_ms ? `, ${durationText(row.came_ms - row.sent_ms)} later` : "";
   way.push(["Came", clockText(row.came_ms, true) + travelled]);
