@@ -15,13 +15,22 @@
 /* How often a message goes out here at most, the first time included. */
 #define TRIES 5
 
-/* The last messages that we left to others. */
-#define LEFT_ROOM (!CAUSEWAY_SCHEDULED ? 4 : CAUSEWAY_MOTES < 64 ? CAUSEWAY_MOTES : 64)
-#define LEFT 0x8000U /* in the number of each */
-static struct {
-    uint16_t source, number;
-} left_out[LEFT_ROOM];
+/* The last messages that we left to others: with a schedule, for want of room, as many as half of a window may
+ * bring. */
+#if CAUSEWAY_SCHEDULED
+#define LEFT_MOST (CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2)
+#define LEFT_ROOM (LEFT_MOST < 64 ? LEFT_MOST : 64)
+#else
+#define LEFT_ROOM 4
+#endif
+static uint16_t left_out[LEFT_ROOM];
 static uint8_t left_next;
+
+/* Another message may have the same name: it is passed on twice. One that has 0 is not remembered. */
+static uint16_t name_of(const uint8_t *payload)
+{
+    return (uint16_t)(cw_data_source(payload) << 11 | cw_data_number(payload));
+}
 
 /* ---- The first time ---- */
 
@@ -60,8 +69,7 @@ static void leave(const uint8_t *payload)
 {
     count(&traffic.spent);
     left_next = (uint8_t)((left_next + 1U) % LEFT_ROOM);
-    left_out[left_next].source = cw_data_source(payload);
-    left_out[left_next].number = (uint16_t)(cw_data_number(payload) | LEFT);
+    left_out[left_next] = name_of(payload);
 }
 
 void relaying_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
@@ -88,12 +96,12 @@ void relaying_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
     }
 }
 
-/* The number of one of the last that we left to others; NULL if it is none of them. */
-static uint16_t *left_number(uint16_t source, uint16_t number)
+/* The place of its name, if it is one of the last that we left to others; else NULL. */
+static uint16_t *left_place(uint16_t name)
 {
     for (uint8_t i = 0; i < LEFT_ROOM; i++) {
-        if (left_out[i].source == source && left_out[i].number == (number | LEFT)) {
-            return &left_out[i].number;
+        if (left_out[i] == name) {
+            return &left_out[i];
         }
     }
     return 0;
@@ -101,8 +109,7 @@ static uint16_t *left_number(uint16_t source, uint16_t number)
 
 void relaying_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
-    const uint8_t *payload = heard->message.data;
-    uint16_t *left = left_number(cw_data_source(payload), cw_data_number(payload));
+    uint16_t name = name_of(heard->message.data), *left = name != 0 ? left_place(name) : 0;
     if (left && judging_is_right(heard)) {
         *left = 0;
         traffic.spent--; /* each message once */

@@ -19,6 +19,7 @@ from packet_formats.schedule import Schedule
 from packet_formats.seal import Seal, command_time
 from packet_formats.tinyos import encode_packet
 from tests.firmware.net_world import HZ, Node, World, give, library
+from tools import power_runs
 
 WRAP = 1 << 32
 RATE = "-DMOTE_PERIOD=163840UL"  # a message in 5 s
@@ -38,14 +39,16 @@ def schedule_of(deployment: Deployment) -> Schedule:
 class Watched:
     """A gateway and a chain of motes; where in their windows frames went out, by the gateway's clock."""
 
-    def __init__(self, gcc: str, deployment: Deployment, start: int = 0, motes: int = 3) -> None:
+    def __init__(
+        self, gcc: str, deployment: Deployment, start: int = 0, motes: int = 3, rate: str = RATE
+    ) -> None:
         self.world = World(deployment)
         self.gateway = self.world.add(
             library(gcc, deployment, "gateway"), deployment.network.motes, 40.0, start
         )
-        image = library(gcc, deployment, "mote", RATE)
+        image = library(gcc, deployment, "mote", rate)
         self.motes = [
-            self.world.add(image, i, (-50.0, 30.0, 10.0)[i], 7_000_003 * i, 0.1 * i) for i in range(motes)
+            self.world.add(image, i, (-50.0, 30.0, 10.0)[i % 3], 7_000_003 * i, 0.1 * i) for i in range(motes)
         ]
         self.world.chain([self.gateway, *self.motes])
         self.times = schedule_of(deployment)
@@ -97,13 +100,19 @@ def test_each_level_sends_in_its_own_phase_and_nothing_after_the_end(
     assert {sender for sender, _, _ in beacons} == {watched.gateway.id, 0, 1}  # the last hop passes none on
 
 
-def test_motes_sleep_and_everything_arrives(deployment: Deployment, require_tool) -> None:
-    watched = Watched(require_tool("gcc"), deployment)
-    found_itself(watched)
+def stamped_from_now_on(watched: Watched) -> set[tuple[int, int]]:
+    """The source and sequence of each message that gets its stamp."""
     stamped: set[tuple[int, int]] = set()
     watched.world.on_event = lambda node, kind, peer, sequence, tick: (
         stamped.add((node.id, sequence)) if kind == "send" else None
     )
+    return stamped
+
+
+def test_motes_sleep_and_everything_arrives(deployment: Deployment, require_tool) -> None:
+    watched = Watched(require_tool("gcc"), deployment)
+    found_itself(watched)
+    stamped = stamped_from_now_on(watched)
     watched.arrived()
     watched.run(96.0)
     assert len(stamped) > 3 * 90 / 5 * 0.8
@@ -158,10 +167,7 @@ def test_what_the_gateway_missed_comes_again_once(
     deployment = replace(deployment, radio=replace(deployment.radio, repair=repair))
     watched = Lossy(require_tool("gcc"), deployment)
     found_itself(watched)
-    stamped: set[tuple[int, int]] = set()
-    watched.world.on_event = lambda node, kind, peer, sequence, tick: (
-        stamped.add((node.id, sequence)) if kind == "send" else None
-    )
+    stamped = stamped_from_now_on(watched)
     watched.gateway.pairs()
     watched.run_lossy(9 * watched.times.period / HZ)
     watched.run(3 * watched.times.period / HZ)
@@ -224,10 +230,7 @@ def test_what_waited_for_long_arrives(
     """A mote finds no network at first, and its oldest messages become older than an age can tell."""
     watched = Watched(require_tool("gcc"), sealed if key else deployment, motes=1)
     (mote,) = watched.motes
-    stamped: set[tuple[int, int]] = set()
-    watched.world.on_event = lambda node, kind, peer, sequence, tick: (
-        stamped.add((node.id, sequence)) if kind == "send" else None
-    )
+    stamped = stamped_from_now_on(watched)
     links, watched.world.links = watched.world.links, set()
     watched.run(120.0)
     assert not stamped
@@ -295,10 +298,7 @@ def test_with_a_key_the_gateway_names_what_arrived_by_its_mic(sealed: Deployment
     watched = Watched(require_tool("gcc"), sealed)
     found_itself(watched)
     seal = Seal(KEY, layout_of(sealed))
-    stamped: set[tuple[int, int]] = set()
-    watched.world.on_event = lambda node, kind, peer, sequence, tick: (
-        stamped.add((node.id, sequence)) if kind == "send" else None
-    )
+    stamped = stamped_from_now_on(watched)
     named: set[bytes] = set()
     mics: set[bytes] = set()
 
@@ -396,6 +396,21 @@ def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(
     world.run((interval + times.period + times.end) / HZ)  # a mote may answer in the window after
     reports = {m.source for _, _, m in watched.gateway.pairs() if isinstance(m, Health)}
     assert reports == {mote.id for mote in watched.motes}
+
+
+def test_a_relay_without_room_takes_the_rest_in_the_next_rounds(require_tool) -> None:
+    """Nine motes behind one that has 16 places: 40 messages a window."""
+    deployment = power_runs.deployment_of(power_runs.Field("micaz", 10, 32000))
+    watched = Watched(require_tool("gcc"), deployment, motes=10, rate="-DMOTE_PERIOD=229376UL")
+    relay, gateway = watched.motes[0].id, watched.gateway.id
+    pairs = [(a.id, b.id) for a in watched.world.nodes for b in watched.world.nodes]
+    watched.world.links = {pair for pair in pairs if relay in pair or gateway not in pair}
+    found_itself(watched)
+    heard_in(watched, 1)  # what had waited since the start
+    stamped = stamped_from_now_on(watched)
+    watched.world.run(4 * watched.times.period / HZ)
+    assert len(stamped) > 4 * 40
+    assert stamped <= watched.arrived()
 
 
 # ---- Faults ----
