@@ -41,9 +41,16 @@ setup: debian $(VENV)/.project ## Debian packages and the Python environment; qu
 demo: setup ## the firmware on emulated motes, ordered live; then how much order each byte gained
 	@$(BIN)/basestation demo
 
-# Two things that keep one core busy each, side by side.
+# Things that keep one core busy each, side by side.
 lint-and-firmware: setup
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-if-able
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-if-able $(VENV)/.kernels
+
+# numba's compiler takes a minute, and keeps what it made. Without this each process of pytest would do the same.
+$(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simulator/*_numba.py) | $(VENV)/.project
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	$(BIN)/basestation simulate --messages 100 --scheme shlc --trace "$$folder/trace" > /dev/null && \
+	$(BIN)/basestation analyse continuum "$$folder/trace" --tolerate 5 --no-spark --workers 1 > /dev/null
+	@touch $@
 
 test: lint-and-firmware ## lint, the firmware where its compiler is, then the fast tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"

@@ -197,11 +197,11 @@ class Network:
     scope="module",
     params=[
         pytest.param(("micaz", 1), id="micaz_tinyos1"),
-        pytest.param(("micaz", 2), id="micaz_tinyos2"),
         pytest.param(("mica2", 1), id="mica2_tinyos1"),
-        pytest.param(
-            ("mica2", 2), id="mica2_tinyos2", marks=pytest.mark.slow
-        ),  # the two before have each half of it
+        *(  # tests/testbed/test_run.py has both TinyOS versions side by side
+            pytest.param((board, 2), id=f"{board}_tinyos2", marks=pytest.mark.slow)
+            for board in ("micaz", "mica2")
+        ),
     ],
 )
 def programs(

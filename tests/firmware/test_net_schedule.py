@@ -366,8 +366,14 @@ def leds(watched: Watched) -> list[int]:
     return [mote.get("host_leds", ctypes.c_uint8) for mote in watched.motes]
 
 
-@pytest.mark.parametrize("key", [False, True], ids=["", "key"])
-@pytest.mark.parametrize("board", ["micaz", "mica2"])
+@pytest.mark.parametrize(
+    ("board", "key"),
+    [
+        ("micaz", False),
+        ("mica2", True),
+        *(pytest.param(*slow, marks=pytest.mark.slow) for slow in (("micaz", True), ("mica2", False))),
+    ],
+)
 def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(
     root: Path, board: str, key: bool, require_tool
 ) -> None:

@@ -190,7 +190,10 @@ def test_what_a_station_holds_is_measured_by_its_parts():
     assert station.delivered > 50
 
 
-@pytest.mark.parametrize(("keyed", "timed"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("keyed", "timed"),
+    [(False, False), *(pytest.param(keyed, True, marks=pytest.mark.slow) for keyed in (False, True))],
+)
 def test_a_station_that_is_full_does_not_grow(monkeypatch, keyed, timed):
     """Two motes, each of which has booted eight times within the first half of the line."""
     monkeypatch.setattr(overtakings, "MOST_WINDOW", overtakings.LEAST_WINDOW)

@@ -149,7 +149,7 @@ def field_log(scheme, folder, loss, **options):
     return trace
 
 
-@pytest.mark.parametrize("loss", [0.0, 0.1])
+@pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("scheme", ["barrier", "vector", "delta-vector", "last-sender", "shlc"])
 def test_the_causes_of_parts_are_sound(tmp_path, small, scheme, loss):
     trace = field_log(scheme, tmp_path / "log", loss)

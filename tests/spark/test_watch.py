@@ -193,6 +193,7 @@ def test_a_batch_reads_as_much_however_many_came_before(tmp_path):
     assert reads[30] == reads[5] == ["a", "health", "links", "state", "state"]  # "a": the part
 
 
+@pytest.mark.slow
 def test_killed_after_any_write_it_comes_to_the_same(tmp_path, monkeypatch):
     paths = long_log(tmp_path / "logs", 6, random.Random(2))
     paths += long_log(tmp_path / "logs", 6, random.Random(3), "b")[6:]

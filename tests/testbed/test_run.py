@@ -65,13 +65,13 @@ def assert_sound(report):
 
 
 def test_ten_micaz_motes_over_three_hops(log):
-    report = run("--motes", 10, "--seconds", 60, "--rate", 1, "--truth", log)
+    report = run("--motes", 10, "--seconds", 25, "--rate", 1, "--truth", log)
     assert_sound(report)
     (found,) = report["networks"]
-    assert found["fates"]["stamped"] > 500
+    assert found["fates"]["stamped"] > 150
     assert found["fates"]["arrived"] > 0.9 * found["fates"]["stamped"]
     assert found["fates"]["relayed"] > 0.5 * found["fates"]["arrived"]
-    assert found["order"]["pairs"] > 100_000
+    assert found["order"]["pairs"] > 5_000
     assert found["arrivals"]["inverted"] > 0
     assert len(found["skew"]["motes"]) == 10
 

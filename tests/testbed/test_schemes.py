@@ -28,9 +28,9 @@ from tools.schemes_table import (
 
 SEED = 1
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
-# Each scheme is an image of its own, so these four are slow. tests/firmware/test_net_papers.py has all stamps on the
+# Each scheme is an image of its own, so these five are slow. tests/firmware/test_net_papers.py has all stamps on the
 # host, tests/causality/schemes/test_logical.py all rules: what they put right, where they fail, and when they give up.
-SLOW = ("sequence", "last-sender", "delta-vector", "shlc")
+SLOW = ("sequence", "last-sender", "vector", "delta-vector", "shlc")
 
 
 @pytest.fixture(

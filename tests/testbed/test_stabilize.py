@@ -34,7 +34,8 @@ def test_a_network_recovers(number):
     assert_recovered(stabilize.run(SMALL, 1, number))
 
 
-@pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.slow), 5])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 5])
 def test_a_network_with_barrier_stamps_recovers(number):
     assert_recovered(stabilize.run(replace(SMALL, scheme="barrier"), 1, number))
 

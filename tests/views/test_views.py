@@ -345,6 +345,7 @@ def on_screen(script, size: tuple[int, int] = (150, 48), run=busy, final: bool =
     async def work() -> None:
         stage = FakeStage(run)
         app = TerminalView(stage, final, order=order)
+        app.NOTIFICATION_TIMEOUT = 5 * PATIENCE  # a busy machine may look for it late
         for happening in stage.found:
             app.take(happening)
         async with app.run_test(size=size, notifications=True) as pilot:
@@ -361,8 +362,13 @@ def picture(app: TerminalView) -> str:
 
 async def shows(app: TerminalView, *texts: str) -> None:
     """Wait until the terminal shows these texts."""
+
+    def is_shown() -> bool:
+        seen = picture(app)
+        return all(text in seen for text in texts)
+
     await until(
-        lambda: all(text in picture(app) for text in texts),
+        is_shown,
         lambda: f"{texts} in\n{picture(app)}",
         look=0.05,  # a picture takes some milliseconds to draw
     )
@@ -559,9 +565,7 @@ def crowd(count: int = 20, quiet: tuple[int, ...] = ()) -> tuple[Station, list[H
     return station, found, gateway.last_ns + MS
 
 
-@pytest.mark.parametrize(
-    ("size", "least"), [((60, 20), 7), ((80, 24), 20), ((100, 30), 20), ((160, 50), 20), ((130, 40), 20)]
-)
+@pytest.mark.parametrize(("size", "least"), [((60, 20), 7), ((80, 24), 20), ((160, 50), 20)])
 def test_as_many_motes_as_can_be_are_shown_and_those_in_trouble_first(size, least):
     async def script(app, pilot, stage):
         motes = app.query_one("#motes")
