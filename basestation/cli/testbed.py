@@ -258,7 +258,7 @@ def _should_arrive(deployments: Sequence[Deployment], given: dict[str, Any]) -> 
 
     With --loss it is what would arrive if nothing were sent twice: motes do better.
     """
-    if given["timeline"] or given["noise"] or given["topology"].startswith("links:"):
+    if given["timeline"] or given["noise"] or given["topology"].startswith(("links:", "gains:")):
         return 0.0
     hops = max(deployment.network.hops for deployment in deployments)
     return ARRIVE * float(1 - given["loss"]) ** hops

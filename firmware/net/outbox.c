@@ -309,7 +309,7 @@ static void send_proof(void)
     going.deadline = clock_now() + BEACON_PATIENCE;
 #if CAUSEWAY_SCHEDULED
     going.tries = 0;
-    busy = radio_send_at(&going.message, clock_now(), RADIO_NO_STAMP); /* nobody shall get in between */
+    busy = radio_send_at(&going.message, clock_now(), RADIO_NO_STAMP); /* before most others get in between */
 #else
     busy = radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
 #endif

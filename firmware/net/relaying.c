@@ -15,8 +15,8 @@
 /* How often a message goes out here at most, the first time included. */
 #define TRIES 5
 
-/* The last messages that we left to others: with a schedule, for want of room, as many as half of a window may
- * bring. */
+/* The last messages that we left to others: not enough hops, or no room. With a schedule, as many as half of a
+ * window may bring. */
 #if CAUSEWAY_SCHEDULED
 #define LEFT_MOST (CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2)
 #define LEFT_ROOM (LEFT_MOST < 64 ? LEFT_MOST : 64)
@@ -26,10 +26,12 @@
 static uint16_t left_out[LEFT_ROOM];
 static uint8_t left_next;
 
-/* Another message may have the same name: it is passed on twice. One that has 0 is not remembered. */
+/* Another message may have the same name: then it is passed on twice, and this one is forgotten. One that has
+ * 0 is not remembered. Motes 32 apart often have the same numbers. */
 static uint16_t name_of(const uint8_t *payload)
 {
-    return (uint16_t)(cw_data_source(payload) << 11 | cw_data_number(payload));
+    uint16_t source = cw_data_source(payload), high = CAUSEWAY_MOTES > 32 ? source >> 5 : 0;
+    return (uint16_t)((source << 11 | cw_data_number(payload)) ^ high);
 }
 
 /* ---- The first time ---- */

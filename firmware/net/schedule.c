@@ -34,7 +34,8 @@ enum {
     ERROR_MOST = 8192,   /* cycles: a clock further off cannot find a window any more */
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEARER = 31,         /* in every 32nd window */
-    NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
+    /* cycles in which a planned beacon keeps the receiver on; the last of many motes has its turn later */
+    NEAR = CAUSEWAY_MOTES > 32 ? CAUSEWAY_BEACON_SLOT : 4096,
 };
 #define DUTY_STEPS 16U /* packet_formats/records.py */
 /* Polls are short: with them the time awake is counted in eighths of a unit, a 2048th of a period. */

@@ -22,7 +22,7 @@
 
 /** A MIC's bytes; a record's bytes on the air: SEAL_BYTES(DOWNLINK); the cycles of the 32768 Hz crystal that
  * a relay takes to check a data message: what each hop needs more; and those that a proof takes behind its
- * beacon: two blocks, and its time on the air. */
+ * beacon: two or three blocks, and its time on the air. */
 #if CAUSEWAY_MIC_BYTES
 #define SEAL_MIC_BYTES CAUSEWAY_MIC_BYTES
 #define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_SEALED_BYTES

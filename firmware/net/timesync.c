@@ -23,6 +23,9 @@ enum {
 #define ASK_FIRST (UINT32_C(32768) / 4)
 #define ASK_DOUBLED 7 /* times that the pause between two questions is doubled */
 #define ASK_MOST (ASK_FIRST << ASK_DOUBLED)
+/* No plan is further ahead: a root's next beacon, or anybody's next question; a successor has both. */
+#define PLAN_ROOT (TIMESYNC_PERIOD + ANSWER_PAUSE)
+#define PLAN_MOTE (3 * ASK_MOST > PLAN_ROOT ? 3 * ASK_MOST : PLAN_ROOT)
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
 #if CAUSEWAY_SCHEDULED
@@ -607,7 +610,7 @@ static bool plan_is_sound(uint32_t now)
         return false;
     }
     return intent == NOTHING ||
-           !clock_before(now + (is_root() ? TIMESYNC_PERIOD + ANSWER_PAUSE : 3 * ASK_MOST), beacon_at);
+           !clock_before(now + (is_root() ? PLAN_ROOT : PLAN_MOTE), beacon_at);
 }
 
 bool timesync_sound(uint32_t now)

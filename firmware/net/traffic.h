@@ -17,7 +17,7 @@ typedef struct {
     uint16_t late;       /* frames dropped: could no longer make delta */
     uint16_t duplicates; /* frames dropped: heard before */
     uint16_t echoes;     /* frames dropped: our own, passed on by others */
-    uint16_t spent;      /* messages heard and not passed on: no hops left, or not enough from here */
+    uint16_t spent;      /* messages heard and not passed on: too few hops left, or (schedule) no room */
     uint16_t full;       /* frames dropped: outbox full */
     uint16_t failed;     /* frames dropped: the radio misbehaved */
     uint16_t expired;    /* health and commands dropped: the channel was never clear */

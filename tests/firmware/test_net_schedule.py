@@ -480,6 +480,16 @@ def test_after_the_roots_death_motes_go_on_and_are_heard_when_it_is_back(network
     assert heard_in(network, 1) == all_ids(network)
 
 
+@pytest.mark.slow
+def test_a_successor_that_waits_for_long_between_beacons_goes_on(require_tool) -> None:
+    """Two minutes: a plan that far ahead was taken for damaged memory, and the mote restarted."""
+    watched = Watched(require_tool("gcc"), power_runs.deployment_of(power_runs.Field("mica2", 10, 64000)))
+    found_itself(watched)
+    watched.gateway.die()
+    watched.world.run(16 * watched.times.period / HZ)
+    assert {mote.c.timesync_driver() for mote in watched.motes} != {watched.gateway.id}
+
+
 def test_two_halves_that_meet_are_one_within_two_periods(network: Watched) -> None:
     """The far half has a successor of its own for 20 periods."""
     far, links = {1, 2}, network.world.links
