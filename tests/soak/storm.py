@@ -47,6 +47,7 @@ from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
+from packet_formats.records import Beacon
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tests.soak import memory
 from tests.soak.py_fuzz import Books, Forger, Run
@@ -284,7 +285,17 @@ def storm_of(emulated: Emulated) -> Storm:
         elif verb == "inject":
             strange.append(round(float(at) * 1e9))
     believed = strange if network.deployment.key is None else []
-    return Storm(boots, damaged, believed, network.deployment)
+    return Storm(boots, damaged, believed, network.deployment, list(root_spoke(emulated)))
+
+
+def root_spoke(emulated: Emulated) -> Iterator[tuple[int, int]]:
+    """When the gateway, which is the root, sent a beacon, and of which epoch."""
+    network = emulated.network
+    signals = [event for event in emulated.events if isinstance(event, Signal)]
+    for seen in decoded(signals, network, layout_of(network.deployment)):
+        message = seen.message
+        if isinstance(message, Beacon) and message.hops == 0 and seen.signal.node in network.gateways:
+            yield seen.signal.begin, message.epoch
 
 
 def piece(number: int, climate: Climate = ALWAYS_ON, seconds: float = SECONDS) -> Piece:

@@ -22,9 +22,9 @@ def message(source: int, vector: tuple[int, int], t: float, epoch: int = 0, dela
 CAUSE, EFFECT = message(0, (1, 0), 10.0), message(1, (1, 1), 10.1)
 
 
-def storm(boots: dict[int, list[int]] | None = None, damages=None, believed=()) -> Storm:
+def storm(boots: dict[int, list[int]] | None = None, damages=None, believed=(), root_spoke=()) -> Storm:
     nothing: dict[int, list[int]] = {0: [], 1: []}
-    return Storm(nothing | (boots or {}), nothing | (damages or {}), list(believed), DEPLOYMENT)
+    return Storm(nothing | (boots or {}), nothing | (damages or {}), list(believed), DEPLOYMENT, root_spoke)
 
 
 def test_a_cause_behind_its_effect_is_found():
@@ -44,6 +44,8 @@ def at(seconds: float) -> list[int]:
         (CAUSE, storm(), None),
         (message(0, (1, 0), 10.0, delay=0.2), storm(), "late"),
         (message(0, (1, 0), 10.0, epoch=3), storm(), "new_time"),
+        (CAUSE, storm(root_spoke=[(at(9)[0], 1)]), "new_time"),
+        (CAUSE, storm(root_spoke=[(at(8)[0], 1), (at(9)[0], 0), (at(11)[0], 1)]), None),
         (CAUSE, storm(boots={1: at(10.05)}), "lost_past"),
         (CAUSE, storm(boots={1: at(9)}), None),
         (CAUSE, storm(damages={1: at(9)}), "damaged"),

@@ -19,12 +19,13 @@ NS = 1_000_000_000
 @dataclass(frozen=True)
 class Storm:
     """The faults of a run: by mote when it booted and when its memory was damaged; when a stranger's frames came that a
-    network without a key believes. All in nanoseconds.
+    network without a key believes; and when the root spoke, of which epoch. All in nanoseconds.
 
     The reasons, the most certain first:
 
     - `late`: the cause came to the gateway later than delta; nobody may wait longer for it.
-    - `new_time`: the network's time began afresh between the two; stamps of two epochs do not compare.
+    - `new_time`: the network's time began afresh between the two, or at the root, of which their motes had not heard
+      when they came; stamps of two epochs do not compare.
     - `lost_past`: a mote booted between the two, so that it no longer knew what it had heard.
     - `damaged`: the memory of one of the two motes was damaged, and it has not booted since.
     - `believed`: a stranger's frame came before, and there is no key.
@@ -36,12 +37,13 @@ class Storm:
     damages: dict[int, list[int]]
     believed: list[int]
     deployment: Deployment
+    root_spoke: Sequence[tuple[int, int]] = ()
 
     def reason(self, cause: Sent, effect: Sent) -> str | None:
         delta_ns = NS * (self.deployment.clock.delta << self.deployment.clock.tick_log2) // CRYSTAL_HZ
         if cause.arrived is not None and cause.arrived - cause.t > delta_ns:
             return "late"
-        if cause.epoch != effect.epoch:
+        if cause.epoch != effect.epoch or any(map(self._is_read_in_another_time, (cause, effect))):
             return "new_time"
         if any(cause.t <= at <= effect.t for times in self.boots.values() for at in times):
             return "lost_past"
@@ -50,6 +52,11 @@ class Storm:
         if any(at <= max(cause.t, effect.t) for at in self.believed):
             return "believed"
         return None
+
+    def _is_read_in_another_time(self, sent: Sent) -> bool:
+        """Whether the root's epoch was not the sender's when the message came."""
+        at = bisect_right(self.root_spoke, sent.arrived or sent.t, key=lambda spoke: spoke[0])
+        return at > 0 and self.root_spoke[at - 1][1] != sent.epoch
 
     def _is_damaged(self, mote: int, t: int) -> bool:
         """Whether its memory was damaged since its last boot before `t`."""
