@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
 PAYLOAD_LIMIT = {1: 29, 2: 28}  # TinyOS version -> data bytes in one message
 HEADER_AFTER_SOURCE = 2  # sequence, flags
-NO_REPAIR = (
-    "the list of what the gateway has heard does not fit a beacon; use fewer motes"
-)
+NO_REPAIR = "the list of what the gateway has heard does not fit a beacon; use fewer motes"
 
 
 @dataclass(frozen=True, slots=True)
