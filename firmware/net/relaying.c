@@ -15,8 +15,8 @@
 /* How often a message goes out here at most, the first time included. */
 #define TRIES 5
 
-/* The last messages that we left to others: not enough hops, or no room. With a schedule, as many as half of a
- * window may bring. */
+/* The last messages that we left to others: not enough hops, or no room. With a schedule, as many as half of
+ * a window may bring. */
 #if CAUSEWAY_SCHEDULED
 #define LEFT_MOST (CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2)
 #define LEFT_ROOM (LEFT_MOST < 64 ? LEFT_MOST : 64)

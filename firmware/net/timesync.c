@@ -609,8 +609,7 @@ static bool plan_is_sound(uint32_t now)
     if ((is_root() || is_successor()) && intent != (listens() ? QUESTION : BEACON)) {
         return false;
     }
-    return intent == NOTHING ||
-           !clock_before(now + (is_root() ? PLAN_ROOT : PLAN_MOTE), beacon_at);
+    return intent == NOTHING || !clock_before(now + (is_root() ? PLAN_ROOT : PLAN_MOTE), beacon_at);
 }
 
 bool timesync_sound(uint32_t now)
