@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 PAYLOAD_LIMIT = {1: 29, 2: 28}  # TinyOS version -> data bytes in one message
 HEADER_AFTER_SOURCE = 2  # sequence, flags
-NO_REPAIR = "the list of what the gateway has heard does not fit a beacon; use fewer motes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,6 +446,12 @@ def _repair_bytes(deployment: Deployment) -> int:
 def repair_bytes(schedule: Schedule, motes: int, tinyos: int) -> int:
     """Bytes of the list behind a beacon by which motes send again what the gateway missed; 0: it does not fit."""
     return schedule.repair_bytes(motes, PAYLOAD_LIMIT[tinyos] - size(Beacon))
+
+
+def why_no_repair(schedule: Schedule, tinyos: int) -> str:
+    """What to say where it does not fit."""
+    most = 8 * (PAYLOAD_LIMIT[tinyos] - size(Beacon)) // schedule.repair_bits
+    return f"at a period of {schedule.period_ms // 1000} s a beacon has room for a list of {most} motes"
 
 
 def _too_long(layout: DataLayout) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from basestation.cli import common
 from packet_formats.ages import AGAIN, TOP
 from packet_formats.deployment import Deployment
-from packet_formats.layout import NO_REPAIR, DataLayout, layout_of
+from packet_formats.layout import DataLayout, layout_of, why_no_repair
 from packet_formats.phrases import many
 from packet_formats.schedule import ms
 from packet_formats.schemes import descriptor
@@ -174,7 +174,8 @@ def repair(deployment: Deployment, layout: DataLayout) -> str:
         return f"what the gateway missed is sent again, by a list of {many(layout.repair, 'byte')} in each beacon"
     if not deployment.radio.repair:
         return "none: [radio] repair = false"
-    return f"none: {NO_REPAIR}"
+    assert deployment.schedule is not None
+    return f"none: {why_no_repair(deployment.schedule, deployment.network.tinyos)}"
 
 
 def _summary(deployment: Deployment, layout: DataLayout) -> Table:
@@ -194,7 +195,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         ("protection", protection(deployment)),
         ("tick", f"{plain['tick_ms']:.4g} ms (2^{clock.tick_log2} cycles of 32768 Hz)"),
         ("epsilon", f"{many(clock.epsilon, 'tick')}, {plain['epsilon_ms']:.4g} ms"),
-        ("delta", f"{many(clock.delta, 'tick')}, {plain['delta_ms']:.4g} ms"),
+        ("delta", f"{many(clock.delta, 'tick')}, {plain['delta_ms']:,.5g} ms"),
     ]
     if schedule := deployment.schedule:
         rows.append(

@@ -136,7 +136,7 @@ def scheduled(deployment: Deployment, schedule: Schedule, rate: float) -> Iterat
         "deployment",
         "schedule",
         f"a window of {schedule.delta_ms:.0f} ms every {schedule.period_ms / 1000:g} s; delta, "
-        f"{clock.delta * tick_ms:.4g} ms, covers it; {clocked}{urgent}. {every.capitalize()} and "
+        f"{clock.delta * tick_ms:,.5g} ms, covers it; {clocked}{urgent}. {every.capitalize()} and "
         f"{LINK_LOSS:.0%} of frames lost on a link two AA cells last about {lasts}, by a model (docs/power.md)",
     )
 
@@ -158,7 +158,7 @@ def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
         yield good(
             "deployment",
             "budget",
-            f"at {rate:g} messages a second: delta, {clock.delta * tick_ms:.4g} ms, covers {made.delay_ms:.4g} ms; "
+            f"at {rate:g} messages a second: delta, {clock.delta * tick_ms:,.5g} ms, covers {made.delay_ms:.4g} ms; "
             f"epsilon, {clock.epsilon * tick_ms:.4g} ms, covers {made.sync_ms:.4g} ms and a tick; "
             f"channel busy {made.network.channel_load:.0%}, line {made.network.line_load:.0%}; "
             f"{_assumed(made.network)}",

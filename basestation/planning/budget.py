@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from packet_formats.boards import BOARDS, CRYSTAL_HZ, Radio
-from packet_formats.layout import HEADER_AFTER_SOURCE, NO_REPAIR, PAYLOAD_LIMIT, repair_bytes
+from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT, repair_bytes, why_no_repair
 from packet_formats.phrases import many
 from packet_formats.records import MIC_BYTES, Heard, size
 from packet_formats.schedule import Schedule, ScheduleError, ms, schedule_of
@@ -134,10 +134,13 @@ class PlannedNetwork:
         )
 
     @property
-    def misses_repair(self) -> bool:
-        """Whether what the gateway misses shall be sent again, and cannot be."""
+    def no_repair(self) -> str:
+        """Why what the gateway misses is not sent again, though it shall; empty if it is."""
         schedule = self.schedule
-        return schedule is not None and self.repair and not repair_bytes(schedule, self.motes, self.tinyos)
+        if schedule is None or not self.repair or repair_bytes(schedule, self.motes, self.tinyos):
+            return ""
+        why = why_no_repair(schedule, self.tinyos)
+        return f"messages that the gateway misses are not sent again: {why}"
 
     @property
     def radio(self) -> Radio:
@@ -280,8 +283,8 @@ class Budget:
             )
         if network.backlog:
             found.append(network.backlog)
-        if network.misses_repair:
-            found.append(f"messages that the gateway misses are not sent again: {NO_REPAIR}")
+        if network.no_repair:
+            found.append(network.no_repair)
         if clock.delta * clock.tick_ms < self.delay_ms:
             found.append(
                 f"delta = {many(clock.delta, 'tick')} is {clock.delta * clock.tick_ms:.4g} ms, less than the budget's "

@@ -211,7 +211,8 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
         (
             "messages",
             f"{fates.stamped} stamped, {fates.arrived} at a gateway ({fates.arrived_percent:.1f}%, {fates.relayed} of "
-            f"them by relay); {fates.late} late and dropped, {fates.unsent} not sent, {fates.lost} lost on the air",
+            f"them by relay); {fates.late} late and dropped, {fates.unsent} not sent, {fates.lost} lost on the air, "
+            f"{fates.underway} under way at the end",
         ),
         (
             "arrival order",
