@@ -16,7 +16,7 @@ from packet_formats.power import shown_days
 from packet_formats.schedule import ms
 
 MODEL = (
-    "Days are a model's, not measured: emulated motes lasted longer, the worst of some networks up to an eighth less "
+    "Days are a model's, not measured: most emulated motes lasted longer, the worst of some networks up to a quarter less "
     "(docs/power.md)."
 )
 
