@@ -16,8 +16,8 @@ from packet_formats.power import shown_days
 from packet_formats.schedule import ms
 
 MODEL = (
-    "Days are a model's, not measured: most emulated motes lasted longer, the worst of some networks up to a quarter less "
-    "(docs/power.md)."
+    "Days are a model's, not measured: most emulated motes lasted longer, the worst of some networks up to a quarter "
+    "less (docs/power.md)."
 )
 
 
