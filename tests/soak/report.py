@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
+from textwrap import fill
 from typing import Any
 
 from tests.soak import memory
@@ -57,7 +58,7 @@ def _section(name: str) -> Iterator[str]:
     yield f"{done:,} of {search.aim:,} {search.unit} done ({_share(done / search.aim)})."
     if done:
         by_version = ", ".join(f"{version} {units:,}" for version, units in state.versions.items())
-        yield f"By commit: {by_version}."
+        yield fill(f"By commit: {by_version}.", 120)
         yield ""
         yield from _table([{"row": row} | counts for row, counts in sorted(state.rows.items())])
 
