@@ -28,7 +28,7 @@ from tests.spark.test_ingest import content
 from tests.spark.test_watch import killed_and_gone_on as watch_killed
 from tests.spark.test_watch import write_logs
 
-AIM = 1_200
+AIM = 1_500  # so that each has its own: some pieces of ingest are killed less often than KILLS
 TURN = 12  # pieces, of which the last two are of ingest and watch
 KILLS = 5  # of a piece
 RUNS = 6
