@@ -11,6 +11,13 @@
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
 #define PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
 
+/* Whether it is a data message of this network. */
+static bool is_ours(const radio_message_t *message)
+{
+    return message->group == CAUSEWAY_GROUP && message->type == CAUSEWAY_AM_DATA &&
+           message->length >= CAUSEWAY_PAYLOAD_BYTES_LEAST;
+}
+
 #if CAUSEWAY_SCHEDULED
 
 #define NAMED (CAUSEWAY_TAKEN_BYTES / 2)
@@ -30,12 +37,13 @@ static outbox_frame_t *answer_with_room(uint32_t now)
 
 void arrivals_on_heard(const radio_message_t *message, uint32_t now)
 {
-    bool ours = message->group == CAUSEWAY_GROUP && message->type == CAUSEWAY_AM_DATA &&
-                message->length >= CAUSEWAY_PAYLOAD_BYTES_LEAST;
-    if (REPAIR && ours) {
+    if (!is_ours(message)) {
+        return;
+    }
+    if (REPAIR) {
         repair_on_arrival(message);
     }
-    outbox_frame_t *frame = ours ? answer_with_room(now) : 0;
+    outbox_frame_t *frame = answer_with_room(now);
     if (!frame) {
         return;
     }
@@ -64,8 +72,7 @@ static bool waits(const uint8_t *answer)
 
 void arrivals_on_heard(const radio_message_t *message, uint32_t now)
 {
-    if (message->group != CAUSEWAY_GROUP || message->type != CAUSEWAY_AM_DATA ||
-        message->length < CAUSEWAY_PAYLOAD_BYTES_LEAST) {
+    if (!is_ours(message)) {
         return;
     }
     cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
