@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,8 @@ FAULTS = (InputError, JournalError, OSError, pa.ArrowException)
 # goes between parts, and files that are being written.
 SKETCH, RAW, GRAPH, NEWEST, PAST, PARTIAL = "sketch", "raw", "graph", "newest", "past", "partial"
 BATCH = 1 << 13  # rows of messages read at a time
+# numpy reads an array's header with `ast`, which fails before Python 3.11.9 when threads take turns in it.
+_ONE_PARSER = Lock()
 TOGETHER = 1 << 16  # rows of messages, at least, of which one task makes the graph
 GROUP_BYTES = 1 << 26  # of a row group: with very many motes vectors are long
 
@@ -413,5 +416,6 @@ def _write_arrays(path: Path, *arrays: NDArray[Any]) -> None:
 
 
 def _read_arrays(path: Path) -> list[NDArray[Any]]:
-    with np.load(io.BytesIO(path.read_bytes())) as found:
+    kept = io.BytesIO(path.read_bytes())
+    with _ONE_PARSER, np.load(kept) as found:
         return [found[name] for name in found.files]

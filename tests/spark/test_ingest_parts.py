@@ -1,9 +1,13 @@
 """A run in parts: its tables are those of the run read at once, however its journal is cut into segments."""
 
+import gc
 import multiprocessing
 import os
 import random
 import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -329,3 +333,21 @@ def test_a_run_that_is_gone_is_a_fault_of_that_run(tmp_path, small):
     done = {one.group.inputs[0].path: one for one in staging.staged(groups, tmp_path / "stage", Cores(3))}
     assert not done[str(tmp_path / "here")].fault
     assert "is no longer there" in done[str(tmp_path / "gone")].fault
+
+
+def test_threads_may_read_arrays_side_by_side(tmp_path):
+    """A garbage collection that runs Python code lets another thread in, in the middle of a header."""
+    path, expected = tmp_path / "arrays", np.zeros(75, [("source", "<u2"), ("boot", "|u1"), ("heard", "<i8")])
+    staging._write_arrays(path, expected)
+    interval, threshold, turn = sys.getswitchinterval(), gc.get_threshold(), lambda *_: time.sleep(0)
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(20)
+    gc.callbacks.append(turn)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(staging._read_arrays, [path] * 1000))
+    finally:
+        gc.callbacks.remove(turn)
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)
+    assert all((arrays[0] == expected).all() for arrays in found)
