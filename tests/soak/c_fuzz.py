@@ -31,7 +31,7 @@ from tests.soak.running import Piece, Search, state_folder
 
 EVERYTHING = TARGET.with_name("everything.c")
 AIM = 1_000_000_000
-THOROUGH, QUICK = 250_000, 2_500_000  # executions of a piece
+THOROUGH, QUICK = 250_000, 5_000_000  # executions of a piece
 PATIENCE = 1200  # seconds
 LONGEST = 160  # bytes of an input: a few frames
 ASAN = {
