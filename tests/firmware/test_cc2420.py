@@ -128,9 +128,8 @@ def build_bench(
         flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
         flags += [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
         sources = [root / "tests/firmware/c/cc2420_bench.c"]
-        sources += [
-            root / "firmware" / name for name in ("chips/cc2420/cc2420.c", "core/air.c", "core/random.c")
-        ]
+        sources += sorted((root / "firmware/chips/cc2420").glob("*.c"))
+        sources += [root / "firmware/core" / f"{name}.c" for name in ("air", "random")]
         sources += sorted((root / "firmware/testbed").glob("cc2420*.c"))
         sources += [root / "firmware/testbed" / f"{name}.c" for name in ("ether", "ieee802154")]
         subprocess.run([compiler, *flags, "-o", program, *sources, "-lm"], check=True)

@@ -7,6 +7,10 @@
 #include <stdio.h>
 
 #include "chips/cc2420/cc2420.c"
+#include "chips/cc2420/cc2420_chip.c"
+#include "chips/cc2420/cc2420_receive.c"
+#include "chips/cc2420/cc2420_send.c"
+#include "chips/cc2420/cc2420_sleep.c"
 #include "core/air.c"
 #include "core/random.c"
 
@@ -168,7 +172,7 @@ uint32_t radio_stamp(uint32_t local)
  * and the one that its event causes. */
 UNSEEN static bool comes(uint32_t at, bool *lost)
 {
-    chip = CHIP_ON;
+    cc2420_mode = CHIP_ON;
     sending = SEND_WAITS;
     send_deadline = 1000;
     send_stamp_at = RADIO_NO_STAMP;
