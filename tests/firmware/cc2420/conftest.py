@@ -1,0 +1,24 @@
+"""What the tests of the CC2420 driver share: it is built once for each kind of deployment."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.firmware.cc2420.bench import Bench, BuildBench, build
+
+
+@pytest.fixture(scope="session")
+def build_bench(root: Path, gcc: str, tmp_path_factory: pytest.TempPathFactory) -> BuildBench:
+    """``build_bench(tinyos)``: the bench of a deployment of that version, ``scheduled=True`` of one with a schedule."""
+
+    @cache
+    def built(tinyos: int, scheduled: bool = False) -> Bench:
+        return build(root, gcc, tmp_path_factory.mktemp(f"cc2420_{tinyos}"), tinyos, scheduled)
+
+    return built
+
+
+@pytest.fixture(params=[1, 2], ids=["tinyos1", "tinyos2"])
+def bench(request: pytest.FixtureRequest, build_bench: BuildBench) -> Bench:
+    return build_bench(request.param)
