@@ -18,8 +18,8 @@
  *
  * Cost. The SPI interrupt takes at most 740 CPU cycles while receiving (the byte that ends the sync word),
  * 540 while sending plus radio_stamp(), and once, at the end of a send, 1210 (164 us, three register writes),
- * of a byte's 3072. Its first act is done after 15 cycles. tests/firmware/test_cc1000_sim.py measures this;
- * how long others keep it waiting, test_report.py.
+ * of a byte's 3072. Its first act is done after 15 cycles. tests/firmware/cc1000/test_emulated.py measures
+ * this; how long others keep it waiting, tests/firmware/test_report.py.
  */
 #include "cc1000_board.h"
 #include "cc1000_control.h"

@@ -1,6 +1,6 @@
 /* An imagined MICA2 around the CC1000 driver: the chip's register interface as its data sheet has it, an SPI
  * slave, a clock that goes on with each pin change, wait and byte, and what the user of radio.h defines.
- * test_cc1000.py calls the functions named host_. */
+ * tests/firmware/cc1000/radio.py calls the functions named host_. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -13,7 +13,7 @@ from basestation.testbed.air import delimiter_ns
 from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Signal
 from packet_formats.boards import MICA2
 from packet_formats.deployment import CRYSTAL_HZ
-from tests.firmware.test_cc1000 import CORE, DRIVER, FLAGS, PREAMBLE, SYNC, crc16, deployment
+from tests.firmware.cc1000.radio import CORE, DRIVER, FLAGS, PREAMBLE, SYNC, deployment, frame
 
 MS = 1_000_000
 BIT_NS = 1_000_000_000 / 19200
@@ -39,14 +39,6 @@ class Run:
         return max(
             line.handlers.get(SPI, 0) for line in lines if wanted(line.t - round(WINDOW * 1e9), line.t)
         )
-
-
-def frame(version: int, data: bytes, dest: int) -> bytes:
-    if version == 1:
-        header = dest.to_bytes(2, "little") + bytes([6, 0x7D, len(data)])
-    else:
-        header = dest.to_bytes(2, "big") + bytes([1, 2, len(data), 0x7D, 6])
-    return header + data + crc16(header + data).to_bytes(2, "little")
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["tinyos1", "tinyos2"])

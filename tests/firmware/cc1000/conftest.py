@@ -1,0 +1,44 @@
+"""What the tests of the CC1000 driver share: it is built once for each kind of deployment."""
+
+import itertools
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.firmware.cc1000.radio import SCHEDULED, Boot, Radio, build
+
+
+@pytest.fixture(scope="session")
+def library(root: Path, gcc: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """``library(version)``: the driver, built."""
+
+    @cache
+    def built(version: int) -> Path:
+        return build(root, gcc, tmp_path_factory.mktemp("cc1000"), version)
+
+    return built
+
+
+@pytest.fixture
+def boot(library: Callable[[int], Path], tmp_path: Path) -> Boot:
+    """``boot(version)``: a radio that has not been started. Each has variables of its own: a copy of the library."""
+    numbers = itertools.count()
+
+    def fresh(version: int) -> Radio:
+        copy = tmp_path / f"radio{next(numbers)}.so"
+        shutil.copy(library(version), copy)
+        return Radio(copy, version if version < SCHEDULED else 1)
+
+    return fresh
+
+
+@pytest.fixture(params=[1, 2], ids=["tinyos1", "tinyos2"])
+def radio(request: pytest.FixtureRequest, boot: Boot) -> Radio:
+    """A radio that listens, the noise floor known."""
+    radio = boot(request.param)
+    assert radio.start()
+    radio.silence(20)
+    return radio
