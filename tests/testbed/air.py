@@ -35,6 +35,9 @@ SFLUSHRX, SFLUSHTX, SACK, SACKPEND = range(8, 12)
 MAIN, MDMCTRL0, MDMCTRL1, RSSI, SYNCWORD, TXCTRL, RXCTRL0, RXCTRL1, FSCTRL = range(0x10, 0x19)
 IOCFG0, IOCFG1, MANFIDL, MANFIDH, FSMSTATE = 0x1C, 0x1D, 0x1E, 0x1F, 0x2C
 PLAIN = 0x02E2  # MDMCTRL0 at its reset value but for address recognition
+XOSC, UNDERFLOW, TX_ACTIVE, LOCK, RSSI_VALID = 0x40, 0x20, 0x08, 0x04, 0x02  # of the status byte
+TURNAROUND, SYNC = 192 * US, 160 * US
+BODY = b"\x41\x88\x07\x22\x00\xff\xff\x01\x00hello"  # of a frame
 
 
 class RawEvent(Structure):
@@ -133,7 +136,6 @@ RESULTS: dict[str, Any] = {
     "ether_power": c_double,
     "ether_mean_power": c_double,
     "ether_sinr": c_double,
-    "ether_last_change": c_uint64,
     "ieee_symbol_error": c_double,
 }
 
