@@ -157,12 +157,12 @@ __attribute__((naked, noinline, noclone)) void cw_aes_encrypt(uint8_t key[CW_AES
 #else
 
 #define ROUNDS 10
-#define POLYNOMIAL 0x1BU /* of the field, less x^8 */
+#define AES_POLYNOMIAL 0x1BU /* of the field, less x^8 */
 
 /* Times x, in the field. */
 static inline __attribute__((always_inline)) uint8_t twice(uint8_t value)
 {
-    return (uint8_t)((uint8_t)(value << 1) ^ ((uint8_t) - (value >> 7) & POLYNOMIAL));
+    return (uint8_t)((uint8_t)(value << 1) ^ ((uint8_t) - (value >> 7) & AES_POLYNOMIAL));
 }
 
 static uint8_t times(uint8_t a, uint8_t b)
@@ -195,7 +195,7 @@ static uint8_t substitute(uint8_t value)
                      turned(inverse, 4) ^ 0x63);
 }
 
-static void add(uint8_t *block, const uint8_t *key)
+static void add_key(uint8_t *block, const uint8_t *key)
 {
     for (uint8_t i = 0; i < CW_AES_BYTES; i++)
         block[i] ^= key[i];
@@ -258,14 +258,14 @@ void cw_aes_encrypt(uint8_t key[CW_AES_BYTES], uint8_t block[CW_AES_BYTES])
 {
     uint8_t constant = 1;
 
-    add(block, key);
+    add_key(block, key);
     for (uint8_t round = 1; round <= ROUNDS; round++) {
         substitute_and_shift(block);
         if (round < ROUNDS)
             mix_columns(block);
         next_round_key(key, constant);
         constant = twice(constant);
-        add(block, key);
+        add_key(block, key);
     }
 }
 

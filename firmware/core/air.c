@@ -82,7 +82,7 @@ cw_air_t cw_air_parse(const uint8_t header[CW_AIR_HEADER], cw_am_t *am)
 
 #else /* CC1000 */
 
-#define LENGTH_AT 4 /* in both versions */
+#define AIR_LENGTH_AT 4 /* in both versions */
 
 bool cw_air_build(const cw_am_t *am, uint8_t number, uint8_t header[CW_AIR_HEADER])
 {
@@ -99,13 +99,13 @@ bool cw_air_build(const cw_am_t *am, uint8_t number, uint8_t header[CW_AIR_HEADE
     header[5] = am->group;
     header[6] = am->type;
 #endif
-    header[LENGTH_AT] = am->length;
+    header[AIR_LENGTH_AT] = am->length;
     return true;
 }
 
 cw_air_t cw_air_parse(const uint8_t header[CW_AIR_HEADER], cw_am_t *am)
 {
-    if (header[LENGTH_AT] > CAUSEWAY_PAYLOAD_LIMIT)
+    if (header[AIR_LENGTH_AT] > CAUSEWAY_PAYLOAD_LIMIT)
         return CW_AIR_LENGTH;
 #if CAUSEWAY_TINYOS == 1
     am->dest = cw_get16_le(header);
@@ -118,7 +118,7 @@ cw_air_t cw_air_parse(const uint8_t header[CW_AIR_HEADER], cw_am_t *am)
     am->group = header[5];
     am->type = header[6];
 #endif
-    am->length = header[LENGTH_AT];
+    am->length = header[AIR_LENGTH_AT];
     am->data = header + CW_AIR_HEADER;
     return CW_AIR_OK;
 }

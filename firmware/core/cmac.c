@@ -4,7 +4,7 @@
 
 #include "causeway/flash.h"
 
-#define POLYNOMIAL 0x87U /* of RFC 4493's field of 128 bits */
+#define CMAC_POLYNOMIAL 0x87U /* of RFC 4493's field of 128 bits */
 
 static void encrypt(cw_cmac_t *cmac)
 {
@@ -18,7 +18,7 @@ static void encrypt(cw_cmac_t *cmac)
 /* Add a number's double: a shift by one bit over all bytes. */
 static void add_double(uint8_t *block, const uint8_t *number)
 {
-    uint8_t carry = (uint8_t)((uint8_t) - (number[0] >> 7) & POLYNOMIAL);
+    uint8_t carry = (uint8_t)((uint8_t) - (number[0] >> 7) & CMAC_POLYNOMIAL);
 
     for (uint8_t i = 0; i < CW_AES_BYTES - 1; i++)
         block[i] = (uint8_t)(block[i] ^ number[i] << 1 ^ number[i + 1] >> 7);

@@ -4,7 +4,7 @@
 
 #define FLAG(name) ((uint8_t)(1U << CAUSEWAY_FLAG_##name))
 
-static cw_data_reason_t judge(const uint8_t *payload, uint8_t length)
+static cw_data_reason_t judge_data(const uint8_t *payload, uint8_t length)
 {
     int8_t items = cw_stamp_items(length);
 
@@ -22,7 +22,7 @@ static cw_data_reason_t judge(const uint8_t *payload, uint8_t length)
 
 cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_counters_t *counters)
 {
-    cw_data_reason_t reason = judge(payload, length);
+    cw_data_reason_t reason = judge_data(payload, length);
 
     counters->count[reason]++;
     return reason;

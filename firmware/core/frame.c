@@ -5,7 +5,7 @@
 #include "causeway/crc.h"
 
 /* Where a framer is. Done is 0, so that a static one has nothing to say. */
-enum { DONE, OPEN, BODY, CRC_LOW, CRC_HIGH, CLOSE };
+enum { DONE, OPEN, BODY, CRC_LOW, CRC_HIGH, CLOSING };
 
 void cw_framer_start(cw_framer_t *framer, const uint8_t *packet, uint8_t length)
 {
@@ -33,7 +33,7 @@ static uint8_t next_plain(cw_framer_t *framer)
         framer->step = CRC_HIGH;
         return (uint8_t)framer->crc;
     default:
-        framer->step = CLOSE;
+        framer->step = CLOSING;
         return (uint8_t)(framer->crc >> 8);
     }
 }
@@ -48,7 +48,7 @@ int16_t cw_framer_next(cw_framer_t *framer)
     }
     if (framer->step == DONE)
         return -1;
-    if (framer->step == OPEN || framer->step == CLOSE) {
+    if (framer->step == OPEN || framer->step == CLOSING) {
         framer->step = framer->step == OPEN ? BODY : DONE;
         return CW_FRAME_FLAG;
     }
@@ -75,7 +75,7 @@ void cw_deframer_resync(cw_deframer_t *deframer)
 
 /* Add an unescaped byte. The last two wait: if a flag follows they are the CRC, and the CRC does not cover
  * itself. */
-static void add(cw_deframer_t *deframer, uint8_t byte)
+static void add_byte(cw_deframer_t *deframer, uint8_t byte)
 {
     uint16_t count = deframer->count;
 
@@ -92,7 +92,7 @@ static void add(cw_deframer_t *deframer, uint8_t byte)
 }
 
 /* The counter of what lies between the last flag and this one; NULL if it was nothing. */
-static uint16_t *judge(cw_deframer_t *deframer)
+static uint16_t *judge_frame(cw_deframer_t *deframer)
 {
     cw_deframer_counters_t *counters = &deframer->counters;
 
@@ -111,9 +111,9 @@ static uint16_t *judge(cw_deframer_t *deframer)
     return &counters->frames;
 }
 
-static uint8_t end(cw_deframer_t *deframer)
+static uint8_t end_frame(cw_deframer_t *deframer)
 {
-    uint16_t *counter = judge(deframer);
+    uint16_t *counter = judge_frame(deframer);
     uint8_t length = counter == &deframer->counters.frames ? (uint8_t)(deframer->count - 2) : 0;
 
     if (counter)
@@ -128,16 +128,16 @@ static uint8_t end(cw_deframer_t *deframer)
 uint8_t cw_deframer_put(cw_deframer_t *deframer, uint8_t byte)
 {
     if (byte == CW_FRAME_FLAG)
-        return end(deframer);
+        return end_frame(deframer);
     if (!deframer->in_sync) {
         deframer->count = 1;
     } else if (deframer->escaping) {
         deframer->escaping = false;
-        add(deframer, byte ^ CW_FRAME_FLIP);
+        add_byte(deframer, byte ^ CW_FRAME_FLIP);
     } else if (byte == CW_FRAME_ESCAPE) {
         deframer->escaping = true;
     } else {
-        add(deframer, byte);
+        add_byte(deframer, byte);
     }
     return 0;
 }

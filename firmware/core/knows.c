@@ -43,7 +43,7 @@ static bool is_named(const uint8_t *stamp, uint8_t items, const cw_own_t *ours)
     return found;
 }
 
-static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
+static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
 {
     const uint8_t *stamp = cw_data_stamp(payload);
 
@@ -54,7 +54,7 @@ static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now,
 
 #elif CAUSEWAY_SCHEME_VECTOR
 
-static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
+static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
 {
     uint16_t place = (uint16_t)(ours->source - (cw_data_source(payload) < ours->source));
 
@@ -67,7 +67,7 @@ static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now,
 
 /* It says how long ago we last sent, plus EPSILON, unless that is too long ago to matter
  * (stamp_delta_vector.c). */
-static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
+static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
 {
     const uint8_t *stamp = cw_data_stamp(payload), *at = stamp + FIRST_BYTE;
     uint8_t mask = FIRST_MASK;
@@ -86,7 +86,7 @@ static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now,
 
 #elif CAUSEWAY_SCHEME_LAST_SENDER
 
-static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
+static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
 {
     const uint8_t *stamp = cw_data_stamp(payload);
     bool named = take(stamp, CAUSEWAY_ENTRY_BIT, CAUSEWAY_ENTRY_WIDTH) == ours->source &&
@@ -100,7 +100,7 @@ static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now,
 
 #elif CAUSEWAY_CLOCK_WIDTH
 
-static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
+static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
 {
     (void)length;
     return is_before(cw_data_stamp(payload), now, ours) ? CW_KNOWS_NOT : CW_KNOWS_MAYBE;
@@ -108,7 +108,7 @@ static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now,
 
 #else
 
-static cw_knows_t by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
+static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
 {
     (void)payload;
     (void)length;
@@ -123,5 +123,5 @@ cw_knows_t cw_knows(const uint8_t *payload, uint8_t length, uint32_t now, const 
 {
     if (!cw_data_in_sync(payload))
         return CW_KNOWS_MAYBE;
-    return in_receipts(payload, length, ours) ? CW_KNOWS : by_stamp(payload, length, now, ours);
+    return in_receipts(payload, length, ours) ? CW_KNOWS : known_by_stamp(payload, length, now, ours);
 }

@@ -23,26 +23,18 @@ void cw_mote_restart(cw_mote_t *mote, uint32_t tick)
     cw_receipts_start(&mote->receipts);
 }
 
-/* Ticks for which a frame may wait to be looked at: 2 s, or one tick. */
-#define WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
-
-/* A frame that is looked at after a later event takes that one's tick. A last event that seems to be far
- * ahead is one of half the clock's range ago. */
-static uint32_t event_tick(cw_mote_t *mote, uint32_t tick)
+static uint32_t next_tick(cw_mote_t *mote, uint32_t tick)
 {
-    int32_t passed = cw_tick_diff(tick, mote->tick);
-
-    if (passed > 0 || passed < -WAITED_MOST) {
-        mote->tick = tick;
+    uint32_t last = mote->tick;
+    if (cw_event_tick(&mote->tick, tick) != last)
         mote->sent = false;
-    }
     return mote->tick;
 }
 
 uint8_t cw_mote_send(cw_mote_t *mote, uint32_t tick, bool in_sync, uint8_t hops, const uint8_t *data,
                      uint8_t payload[CAUSEWAY_PAYLOAD_BYTES])
 {
-    tick = event_tick(mote, tick);
+    tick = next_tick(mote, tick);
     if (CAUSEWAY_ONE_SEND_A_TICK && mote->sent)
         return 0;
     mote->sent = true;
@@ -66,7 +58,7 @@ cw_mote_heard_t cw_mote_receive(cw_mote_t *mote, uint32_t tick, bool in_sync, co
         return CW_MOTE_OWN;
     if (cw_dedup_seen(&mote->seen, source, cw_data_number(payload)))
         return CW_MOTE_KNOWN;
-    tick = event_tick(mote, tick);
+    tick = next_tick(mote, tick);
     cw_stamp_in_sync(&mote->stamp, tick, in_sync);
     if (cw_data_in_sync(payload)) { /* another one's stamp says nothing */
         cw_stamp_receive(&mote->stamp, tick, payload, (uint8_t)cw_stamp_items(length));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "causeway/bytes.h"
+#include "causeway/dedup.h"
 
 void cw_receipts_start(cw_receipts_t *receipts)
 {
@@ -16,15 +17,11 @@ void cw_receipts_start(cw_receipts_t *receipts)
 #define UNTOLD 0x08U /* this receipt was in no message yet */
 #define FRESH 0x10U  /* received since the last send */
 
-/* A copy that took a longer way is at most delta late, and no mote sends so many within delta: a number
- * further back is a new one. */
-#define OLD_SPAN 16
-
 _Static_assert(CW_RECEIPTS_ROOM >= 1 && CW_RECEIPTS_ROOM <= 255, "rows are counted in a byte");
 
 static bool is_old(const cw_receipt_t *row, uint8_t boot, uint8_t sequence)
 {
-    return (row->state & BOOT_MASK) == boot && (uint8_t)(row->sequence - sequence) < OLD_SPAN;
+    return (row->state & BOOT_MASK) == boot && (uint8_t)(row->sequence - sequence) < CW_OLD_SPAN;
 }
 
 static void remove_row(cw_receipts_t *receipts, uint8_t at)
@@ -35,7 +32,7 @@ static void remove_row(cw_receipts_t *receipts, uint8_t at)
 }
 
 /* After a fault in memory. */
-static void mend(cw_receipts_t *receipts)
+static void mend_rows(cw_receipts_t *receipts)
 {
     if (receipts->used > CW_RECEIPTS_ROOM)
         cw_receipts_start(receipts);
@@ -57,7 +54,7 @@ void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uin
 {
     uint8_t at = 0;
 
-    mend(receipts);
+    mend_rows(receipts);
     boot &= BOOT_MASK;
     while (at < receipts->used && receipts->rows[at].source != source)
         at++;
@@ -123,7 +120,7 @@ static bool close_interval(cw_receipts_t *receipts)
 
 bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, uint8_t *slots)
 {
-    mend(receipts);
+    mend_rows(receipts);
     uint8_t among = receipts->used;
 
     for (uint8_t slot = 0; slot < CAUSEWAY_RECEIPTS; slot++, slots += CAUSEWAY_RECEIPT_BYTES) {

@@ -32,8 +32,8 @@
 #define RESIDUE_BITS (CAUSEWAY_ITEM_BITS - CAUSEWAY_ENTRY_WIDTH)
 #define RESIDUE 0x0FU
 
-enum { FRONT = 1, CLOSE = 2 }; /* marks of a heard message */
-enum { FIRST = 1, LOST = 2 };  /* marks of ours: nothing was sent since the start; the time was lost */
+enum { FRONT = 1, CLOSE = 2 };     /* marks of a heard message */
+enum { FIRST = 1, TIME_LOST = 2 }; /* marks of ours: nothing was sent since the start; the time was lost */
 
 _Static_assert(CAUSEWAY_ITEM_BITS - CAUSEWAY_ENTRY_WIDTH == 4, "residues are of 16");
 _Static_assert(CW_BARRIER_SPAN + CAUSEWAY_LEAD < CW_TICK_SIGN / 2, "ticks are too long for this delta");
@@ -61,7 +61,7 @@ static void keep_top(cw_stamp_t *state, cw_past_t latest)
     keep_recent(&state->top, latest);
 }
 
-static void forget(cw_stamp_t *state)
+static void forget_causes(cw_stamp_t *state)
 {
     cw_past_t old = (cw_past_t)(state->tick + CAUSEWAY_LEAD - OLD);
 
@@ -79,14 +79,14 @@ static bool all_old(const cw_stamp_t *state, uint32_t tick)
 }
 
 /* Begin an event: make all times recent. Return the latest time that there can be. */
-static cw_past_t begin(cw_stamp_t *state, uint32_t tick)
+static cw_past_t begin_event(cw_stamp_t *state, uint32_t tick)
 {
     cw_past_t latest = (cw_past_t)(tick + CAUSEWAY_LEAD);
     bool pause = all_old(state, tick);
 
     state->tick = tick;
     if (pause)
-        forget(state);
+        forget_causes(state);
     keep_top(state, latest);
     keep_recent(&state->quiet, latest);
     keep_recent(&state->previous, latest);
@@ -99,32 +99,32 @@ static cw_past_t begin(cw_stamp_t *state, uint32_t tick)
 
 void cw_stamp_tidy(cw_stamp_t *state, uint32_t tick)
 {
-    begin(state, tick);
+    begin_event(state, tick);
 }
 
 void cw_stamp_start(cw_stamp_t *state, uint32_t tick)
 {
     state->tick = tick;
-    forget(state);
+    forget_causes(state);
     state->top = (cw_past_t)tick;
     state->counter = 0;
     state->quiet = (cw_past_t)(tick + CAUSEWAY_LEAD);
     state->marks = FIRST;
 }
 
-static bool is_silent(const cw_stamp_t *state, uint32_t tick)
+static bool says_nothing(const cw_stamp_t *state, uint32_t tick)
 {
-    return state->marks & LOST ||
+    return state->marks & TIME_LOST ||
            (!all_old(state, tick) && behind(state->quiet, (cw_past_t)tick) <= CAUSEWAY_LEAD);
 }
 
 bool cw_stamp_in_sync(cw_stamp_t *state, uint32_t tick, bool in_sync)
 {
     if (!in_sync)
-        state->marks |= LOST;
-    else if (state->marks & LOST)
+        state->marks |= TIME_LOST;
+    else if (state->marks & TIME_LOST)
         cw_stamp_start(state, tick);
-    return !is_silent(state, tick);
+    return !says_nothing(state, tick);
 }
 
 /* ---- Sending ---- */
@@ -188,7 +188,7 @@ static void find_causes(cw_stamp_t *state, causes_t *causes, uint16_t own, cw_pa
 }
 
 /* The clock's part of a send event. */
-static void step(cw_stamp_t *state, uint32_t tick, cw_past_t latest)
+static void step_clock(cw_stamp_t *state, uint32_t tick, cw_past_t latest)
 {
     cw_past_t how_far = behind(latest, state->top);
 
@@ -218,7 +218,7 @@ static uint8_t code(cw_past_t ours, cw_past_t theirs, uint8_t unit_log2, uint8_t
 
 /* The age that a stamp tells: of the newest that is cut or our previous message, if something is cut; else of
  * our previous message; if that is too old, of the newest that is named. */
-static uint8_t age_of(const cw_stamp_t *state, const causes_t *causes, cw_past_t latest)
+static uint8_t age_code(const cw_stamp_t *state, const causes_t *causes, cw_past_t latest)
 {
     cw_past_t ours = behind(latest, state->top), previous = behind(latest, state->previous);
 
@@ -245,22 +245,22 @@ static void put_names(const cw_stamp_t *state, const causes_t *causes, uint8_t *
 bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 {
     uint8_t *stamp = payload + CAUSEWAY_STAMP_AT;
-    cw_past_t latest = begin(state, tick);
+    cw_past_t latest = begin_event(state, tick);
     cw_past_t *sent = &state->sent[payload[CAUSEWAY_SEQUENCE_AT] & RESIDUE];
     cw_past_t quiet = behind(latest, state->quiet);
     causes_t causes;
 
     state->names = 0;
-    if (is_silent(state, tick)) {
+    if (says_nothing(state, tick)) {
         give_head(stamp, tick, 0);
         give(stamp, CAUSEWAY_AGE_BIT, CAUSEWAY_AGE_WIDTH, NO_AGE);
         return false;
     }
-    step(state, tick, latest);
+    step_clock(state, tick, latest);
     find_causes(state, &causes, cw_get_source(payload + CAUSEWAY_SOURCE_AT), latest);
     if (state->marks & FIRST && quiet <= BEHIND(WIN + 1))
         causes.cut = 0;
-    uint8_t age = age_of(state, &causes, latest);
+    uint8_t age = age_code(state, &causes, latest);
     bool close = quiet <= BEHIND(2 * Z + 1) ||
                  behind(latest, *sent) <= (cw_past_t)(behind(latest, state->top) + 2 * Z);
 
@@ -308,7 +308,7 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
         return CW_STAMP_REFUSED;
 
     uint16_t before = state->bounded;
-    cw_past_t latest = begin(state, tick);
+    cw_past_t latest = begin_event(state, tick);
     cw_past_t theirs = behind(latest, take_clock(stamp)) & CAUSEWAY_CLOCK_MASK;
     cw_past_t ours = behind(latest, state->top);
     uint8_t counter = (uint8_t)take(stamp, CAUSEWAY_COUNTER_BIT, CAUSEWAY_COUNTER_WIDTH);

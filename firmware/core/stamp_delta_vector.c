@@ -19,7 +19,7 @@ typedef int32_t age_t;
  */
 #define AGE_MOST ((cw_entry_t)(CAUSEWAY_DELTA + 3U * CAUSEWAY_EPSILON))
 
-static void forget(cw_stamp_t *state)
+static void forget_ages(cw_stamp_t *state)
 {
     memset(state->ages, 0xFF, sizeof(state->ages)); /* over AGE_MOST, whatever the width */
 }
@@ -34,11 +34,11 @@ static void age_to(cw_stamp_t *state, uint32_t tick)
         return;
     if (passed < 0) {
         state->bounded++;
-        forget(state);
+        forget_ages(state);
         return;
     }
     if (passed > AGE_MOST) {
-        forget(state);
+        forget_ages(state);
         return;
     }
     for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++) {
@@ -50,7 +50,7 @@ static void age_to(cw_stamp_t *state, uint32_t tick)
 void cw_stamp_start(cw_stamp_t *state, uint32_t tick)
 {
     state->tick = tick;
-    forget(state);
+    forget_ages(state);
 }
 
 /* The message tells of the one that its own mote sent before it; only then it is itself the last. */

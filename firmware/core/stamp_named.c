@@ -40,7 +40,7 @@ static void give_name(uint8_t *stamp, uint16_t source, uint8_t sequence)
 }
 
 /* After a fault in memory: what we remember must be a mote's. */
-static void mend(cw_stamp_t *state)
+static void mend_name(cw_stamp_t *state)
 {
     if (state->source < CAUSEWAY_MOTES)
         return;
@@ -53,7 +53,7 @@ static void mend(cw_stamp_t *state)
 bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 {
     (void)tick;
-    mend(state);
+    mend_name(state);
     if (state->known)
         give_name(payload + CAUSEWAY_STAMP_AT, state->source, state->sequence);
     else

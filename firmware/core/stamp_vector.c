@@ -6,12 +6,10 @@
  * last few: without that, a mote that starts again, or a peer that does, would be believed 128 messages
  * later.
  */
+#include "causeway/dedup.h"
 #include "causeway/stamp_fields.h"
 
 #if CAUSEWAY_SCHEME_VECTOR
-
-/* A copy that took a longer way is at most delta late, and no mote sends so many within delta. */
-#define OLD_SPAN 16
 
 void cw_stamp_start(cw_stamp_t *state, uint32_t tick)
 {
@@ -44,7 +42,7 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
     for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++) {
         uint8_t *known = &state->known[mote];
         if (mote == source) {
-            if (!state->started || (uint8_t)(*known - count) >= OLD_SPAN)
+            if (!state->started || (uint8_t)(*known - count) >= CW_OLD_SPAN)
                 *known = count;
         } else {
             uint8_t theirs = *entry++;

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLOCK_HZ 32768UL
+#define CLOCK_SECOND UINT32_C(32768)
 
 /** Start the crystal and wait until it runs (up to a second on a cold crystal). Interrupts must be on. */
 void clock_start(void);

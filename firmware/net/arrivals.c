@@ -9,7 +9,7 @@
 #include "seal.h"
 
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
-#define PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
+#define ANSWER_PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
 
 /* Whether it is a data message of this network. */
 static bool is_ours(const radio_message_t *message)
@@ -84,7 +84,8 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
     if (waits(answer)) {
         return;
     }
-    outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, sizeof answer, now, now + PATIENCE);
+    outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, sizeof answer, now,
+                                       now + ANSWER_PATIENCE);
     if (frame) {
         memcpy(frame->message.data, answer, sizeof answer);
         outbox_put(frame);

@@ -9,9 +9,9 @@
 #include "hal/clock.h"
 #include "seal.h"
 
-#define SECOND UINT32_C(32768)
-#define PROOF_PATIENCE (2 * SECOND) /* a beacon waits this long for its proof: the sender tries for one */
-#define LONG_PAST (8 * SECOND)      /* no clock of this epoch is further behind its root's */
+#define PROOF_PATIENCE \
+    (2 * CLOCK_SECOND)               /* a beacon waits this long for its proof: the sender tries for one */
+#define LONG_PAST (8 * CLOCK_SECOND) /* no clock of this epoch is further behind its root's */
 #define BEHIND_MOST 2
 
 typedef struct {
@@ -29,7 +29,7 @@ static uint16_t last_behind;
 
 static void hear_question(const radio_heard_t *heard, uint32_t now)
 {
-    if (now - last_question < SECOND) {
+    if (now - last_question < CLOCK_SECOND) {
         return;
     }
     last_question = now;
@@ -101,7 +101,7 @@ static bool is_behind(const place_t *place, uint32_t now)
 }
 
 /* It is the first of its number that came, so none of the others, copies or not, is needed. */
-static void take(const place_t *place, const uint8_t *proof, uint32_t now)
+static void take_beacon(const place_t *place, const uint8_t *proof, uint32_t now)
 {
     for (uint8_t i = 0; i < BEACONS_ROOM; i++) {
         if (is_meant(&places[i], proof)) {
@@ -122,7 +122,7 @@ bool beacons_on_proof(const radio_message_t *message, uint32_t now)
         const place_t *place = &places[(uint8_t)(oldest + i) % BEACONS_ROOM];
         if (is_meant(place, message->data) && now - place->heard < PROOF_PATIENCE &&
             seal_check_proof(message->data, place->beacon)) {
-            take(place, message->data, now);
+            take_beacon(place, message->data, now);
             return true;
         }
     }

@@ -21,7 +21,7 @@ void commands_on_epoch(void)
 
 /* Whether a command that was made then is newer than all that we know; from now on we know it. It takes the
  * place of the oldest. */
-static bool is_new(uint32_t made)
+static bool is_newest(uint32_t made)
 {
     uint32_t *oldest = obeyed;
     for (uint8_t i = 0; i < KEPT; i++) {
@@ -53,7 +53,7 @@ void commands_on_heard(const radio_message_t *message, uint32_t now)
     if (command.hops > 0 && command.target != identity_id()) {
         relaying_plain(message, CAUSEWAY_DOWNLINK_HOPS_AT, (uint8_t)(command.hops - 1), now);
     }
-    if (SEAL_MIC_BYTES && (!timesync_known() || !is_new(made))) {
+    if (SEAL_MIC_BYTES && (!timesync_known() || !is_newest(made))) {
         return;
     }
     if (command.target == identity_id() || command.target == CW_TARGET_ALL) {

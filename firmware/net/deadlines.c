@@ -14,7 +14,7 @@ static uint32_t by_window(void)
 }
 
 /* Of a message sent in `tick`. In its two callers it would take ninety bytes more. */
-static __attribute__((noinline)) uint32_t by_stamp(uint32_t tick, uint8_t hops)
+static __attribute__((noinline)) uint32_t deadline_by_stamp(uint32_t tick, uint8_t hops)
 {
     uint32_t end = ((tick + CAUSEWAY_DELTA + 1) << CAUSEWAY_TICK_LOG2) - 1;
     uint16_t airtime = AIRTIME;
@@ -33,7 +33,7 @@ uint32_t deadlines_own(uint32_t tick, uint8_t hops, uint32_t now)
     if (CAUSEWAY_SCHEDULED) {
         return by_window() - 1; /* before what was passed on to us: nobody else has it */
     }
-    return CAUSEWAY_CLOCK_WIDTH ? by_stamp(tick, hops) : by_share(now);
+    return CAUSEWAY_CLOCK_WIDTH ? deadline_by_stamp(tick, hops) : by_share(now);
 }
 
 /* Who is in sync knows the age of a message from a sender in sync. Who is not may take no more than the time
@@ -47,6 +47,6 @@ uint32_t deadlines_heard(const radio_heard_t *heard, uint8_t hops, uint32_t tick
     if (!CAUSEWAY_CLOCK_WIDTH || !cw_data_in_sync(payload)) {
         return by_share(heard->time);
     }
-    return timesync_in_sync(now) ? by_stamp(cw_data_sent(payload, tick), hops)
+    return timesync_in_sync(now) ? deadline_by_stamp(cw_data_sent(payload, tick), hops)
                                  : heard->time + MESSAGING_BACKOFF;
 }

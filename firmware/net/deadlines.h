@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "causeway_layout.h"
+#include "hal/clock.h"
 #include "hal/radio.h"
 #include "seal.h"
 
@@ -30,7 +31,7 @@
 #if CAUSEWAY_SCHEDULED
 #define DEADLINES_PLAIN (UINT32_C(2) << CAUSEWAY_PERIOD_LOG2)
 #else
-#define DEADLINES_PLAIN UINT32_C(32768)
+#define DEADLINES_PLAIN CLOCK_SECOND
 #endif
 
 /** Of an own message, sent in `tick`, with so many hops after this one. */

@@ -58,7 +58,7 @@ static bool speaks_of(const radio_message_t *heard, const radio_message_t *messa
 }
 
 /* The data message at a place of the outbox, if it has its stamp. */
-static outbox_frame_t *stamped(uint8_t place)
+static outbox_frame_t *stamped_frame(uint8_t place)
 {
     outbox_frame_t *frame = outbox_frame(place);
     bool has_stamp = frame && frame->message.type == CAUSEWAY_AM_DATA &&
@@ -78,7 +78,7 @@ static void silence(outbox_frame_t *frame, uint8_t place)
 static void hush(const radio_message_t *heard, uint16_t source, uint16_t number, uint8_t distance)
 {
     for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
-        outbox_frame_t *frame = stamped(i);
+        outbox_frame_t *frame = stamped_frame(i);
         if (frame && cw_data_source(frame->message.data) == source &&
             cw_data_number(frame->message.data) == number && is_done(frame, distance) &&
             speaks_of(heard, &frame->message)) {
@@ -132,7 +132,7 @@ void hushing_on_taken(const radio_message_t *taken)
 {
     bool checked = false;
     for (uint8_t i = 0; i <= OUTBOX_LAST && taken->length == SEAL_BYTES(TAKEN); i++) {
-        outbox_frame_t *frame = stamped(i);
+        outbox_frame_t *frame = stamped_frame(i);
         if (!frame || !names(taken, &frame->message)) {
             continue;
         }

@@ -16,8 +16,7 @@
 #include "store.h"
 #include "timesync.h"
 
-#define SECOND UINT32_C(32768)
-#define REST_MOST (32 * SECOND)
+#define REST_MOST (32 * CLOCK_SECOND)
 #define CHECK_PAUSE 4096U /* cycles between two looks at whether memory has kept its state */
 
 #ifndef CAUSEWAY_NODE_ID
@@ -90,7 +89,7 @@ static uint32_t due; /* when somebody has something to do */
 /* At least every second, for the watchdog. */
 static void set_alarm(uint32_t now)
 {
-    clock_alarm(earlier(now + SECOND, due));
+    clock_alarm(earlier(now + CLOCK_SECOND, due));
 }
 
 #if CAUSEWAY_SCHEDULED

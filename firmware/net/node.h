@@ -14,6 +14,7 @@
 #include "causeway_layout.h"
 #include "causeway/records.h"
 #include "hal/board.h"
+#include "hal/clock.h"
 #include "hal/sensor.h"
 #include "identity.h"
 #include "random.h"
@@ -33,7 +34,7 @@ void node_step(void);
 
 /* ---- What an app of a mote may call, from its callbacks ---- */
 
-#define NODE_SECOND UINT32_C(32768)
+#define NODE_SECOND CLOCK_SECOND
 
 /** An app's timers are 0 .. NODE_TIMERS - 1; at most 4. To set any other does nothing. */
 #ifndef NODE_TIMERS

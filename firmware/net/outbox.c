@@ -16,10 +16,10 @@
 #if CAUSEWAY_SCHEDULED
 #define BEACON_PATIENCE ((uint32_t)CAUSEWAY_BEACON_SLOT)
 #else
-#define BEACON_PATIENCE UINT32_C(32768)
+#define BEACON_PATIENCE CLOCK_SECOND
 #endif
 /* a radio that says nothing this long after the deadline is taken for free */
-#define RADIO_PATIENCE (4 * UINT32_C(32768))
+#define RADIO_PATIENCE (4 * CLOCK_SECOND)
 /* No frame waits longer, and none has a later deadline: delta, which a clock that is slowed down may stretch
  * to twice as long. */
 #if CAUSEWAY_SCHEDULED
@@ -27,14 +27,14 @@
 #else
 #define PLAIN_MOST 0
 #endif
-#define FRAME_MOST                      \
-    (PLAIN_MOST + 2 * UINT32_C(32768) + \
+#define FRAME_MOST                   \
+    (PLAIN_MOST + 2 * CLOCK_SECOND + \
      ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
 _Static_assert(UINT64_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2) <
                    ((UINT32_C(1) << 31) - 2 * RADIO_PATIENCE) >> CAUSEWAY_TICK_LOG2,
                "times that far apart can be compared: packet_formats/deployment.py refuses longer ones");
-#define IDLE_PAUSE (30 * UINT32_C(32768))
-#define AGE_MOST (UINT32_C(4) << CAUSEWAY_PERIOD_LOG2) /* more than an age can tell */
+#define IDLE_PAUSE (30 * CLOCK_SECOND)
+#define WAIT_BEYOND_AGE (UINT32_C(4) << CAUSEWAY_PERIOD_LOG2) /* more than an age can tell */
 
 static outbox_frame_t frames[OUTBOX_ROOM];
 #define END (frames + OUTBOX_ROOM)
@@ -248,8 +248,8 @@ static void drop_late(uint32_t now)
             frame->used = false;
             outbox_on_done(frame, OUTBOX_LATE);
         } else if (frame->used && frame->kind == OUTBOX_OWN &&
-                   clock_before(frame->not_before, now - AGE_MOST)) {
-            frame->not_before = frame->deadline = now - AGE_MOST;
+                   clock_before(frame->not_before, now - WAIT_BEYOND_AGE)) {
+            frame->not_before = frame->deadline = now - WAIT_BEYOND_AGE;
         }
     }
 }
@@ -293,7 +293,7 @@ static void send_beacon(uint32_t now)
 
 #if CAUSEWAY_MIC_BYTES
 
-static uint32_t stamped; /* the time in the last beacon that went out */
+static uint32_t beacon_time; /* the time in the last beacon that went out */
 
 /* A beacon has gone out: its proof follows, before anything else. A question has none. */
 static void send_proof(void)
@@ -302,7 +302,7 @@ static void send_proof(void)
     if (beacon[CAUSEWAY_BEACON_HOPS_AT] == TIMESYNC_NO_HOPS) {
         return;
     }
-    cw_put32(beacon + CAUSEWAY_BEACON_TIME_AT, stamped);
+    cw_put32(beacon + CAUSEWAY_BEACON_TIME_AT, beacon_time);
     seal_proof(proof, beacon);
     address(&going.message, CAUSEWAY_AM_PROOF, sizeof proof);
     memcpy(going.message.data, proof, sizeof proof);
@@ -318,7 +318,7 @@ static void send_proof(void)
 #endif
 
 #if CAUSEWAY_SCHEDULED
-static uint32_t turn; /* when the frame that is handed over may start */
+static uint32_t start_at; /* when the frame that is handed over may start */
 #endif
 
 /* What was at the radio is done with. */
@@ -371,7 +371,7 @@ static bool transmit_bundle(void)
     memcpy(bundle->data + CAUSEWAY_PAYLOAD_BYTES, along.message.data, CAUSEWAY_PAYLOAD_BYTES);
     bundle->type = CAUSEWAY_AM_BUNDLE;
     bundle->length = CAUSEWAY_BUNDLE_BYTES;
-    bool taken = radio_send_at(bundle, turn, RADIO_NO_STAMP);
+    bool taken = radio_send_at(bundle, start_at, RADIO_NO_STAMP);
     bundle->type = CAUSEWAY_AM_DATA;
     bundle->length = CAUSEWAY_PAYLOAD_BYTES;
     return taken;
@@ -388,7 +388,7 @@ static bool transmit(void)
 #endif
 #if CAUSEWAY_SCHEDULED
     if (needs_turn(&going)) {
-        return radio_send_at(&going.message, turn, RADIO_NO_STAMP);
+        return radio_send_at(&going.message, start_at, RADIO_NO_STAMP);
     }
 #endif
     return radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
@@ -443,7 +443,7 @@ static void seal_own(uint32_t now)
 
 static bool is_its_turn(const outbox_frame_t *frame, uint32_t now)
 {
-    return schedule_awake() && (!needs_turn(frame) || schedule_turn(now, &turn));
+    return schedule_awake() && (!needs_turn(frame) || schedule_turn(now, &start_at));
 }
 
 static bool may_speak(void)
@@ -566,7 +566,7 @@ void radio_on_sent(radio_result_t result, uint32_t time)
 uint32_t radio_stamp(uint32_t local)
 {
 #if CAUSEWAY_MIC_BYTES
-    return stamped = timesync_stamp(local);
+    return beacon_time = timesync_stamp(local);
 #else
     return timesync_stamp(local);
 #endif

@@ -44,8 +44,8 @@ static uint16_t jitter(uint32_t slack)
 }
 
 /* Pass a message on. Where its copy is, for a byte to be changed; NULL if there was no room. */
-static outbox_frame_t *pass_on(outbox_kind_t kind, const radio_message_t *message, uint32_t not_before,
-                               uint32_t deadline)
+static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t *message,
+                                       uint32_t not_before, uint32_t deadline)
 {
     uint32_t wait = CAUSEWAY_SCHEDULED ? 0 : jitter(deadline - not_before); /* else turns keep them apart */
     outbox_frame_t *frame = traffic_frame(kind, message->type, message->length, not_before + wait, deadline);
@@ -61,7 +61,7 @@ static outbox_frame_t *pass_on(outbox_kind_t kind, const radio_message_t *messag
 
 void relaying_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now)
 {
-    outbox_frame_t *frame = pass_on(OUTBOX_PLAIN, message, now, now + DEADLINES_PLAIN);
+    outbox_frame_t *frame = pass_message_on(OUTBOX_PLAIN, message, now, now + DEADLINES_PLAIN);
     if (frame) {
         frame->message.data[at] = changed;
     }
@@ -91,7 +91,7 @@ void relaying_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
         count(&traffic.late);
         stamping_note(RECORDER_LATE, payload);
     } else {
-        outbox_frame_t *frame = pass_on(OUTBOX_RELAY, &heard->message, not_before, deadline);
+        outbox_frame_t *frame = pass_message_on(OUTBOX_RELAY, &heard->message, not_before, deadline);
         if (frame) {
             frame->message.data[CAUSEWAY_FLAGS_AT] = flags;
         }

@@ -4,7 +4,6 @@
 #include "hal/clock.h"
 #include "hal/events.h"
 
-#define SECOND UINT32_C(32768)
 #define WELL 8 /* as `begun` is, in units of 8 s: a minute at least */
 
 enum {
@@ -24,7 +23,7 @@ static void keep(uint8_t count)
     row = (uint8_t)(count | (count ^ 0xF) << 4);
 }
 
-static uint8_t kept(void)
+static uint8_t kept_count(void)
 {
     uint8_t count = row & 0xF;
     return (row >> 4 ^ count) == 0xF ? count : 0;
@@ -38,7 +37,7 @@ static uint8_t units(uint32_t time)
 /* Count this start; how many seconds it must wait. */
 static uint16_t pause(void)
 {
-    uint8_t count = board_start_cause() <= START_WANTED_MOST ? 0 : kept();
+    uint8_t count = board_start_cause() <= START_WANTED_MOST ? 0 : kept_count();
     if (count < MOST) {
         count++;
     }
@@ -50,7 +49,7 @@ static uint16_t pause(void)
 void restarts_wait(void)
 {
     for (uint16_t seconds = pause(); seconds > 0; seconds--) {
-        clock_alarm(clock_now() + SECOND);
+        clock_alarm(clock_now() + CLOCK_SECOND);
         events_wait();
         events_take();
         watchdog_pat();

@@ -16,8 +16,7 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define PERIOD (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2)
 #define SLOTS CAUSEWAY_HOPS /* of beacons: phases 0 .. SLOTS - 1 */
 #define PHASES (SLOTS + CAUSEWAY_ROUNDS * CAUSEWAY_LEVELS)
-#define OUTSIDE PHASES /* no window is open */
-#define SECOND UINT32_C(32768)
+#define OUTSIDE PHASES                /* no window is open */
 #define TURNS (CAUSEWAY_SLOT_IDS + 1) /* the first is the gateway's */
 #define CYCLE (TURNS * CAUSEWAY_MINI_SLOT)
 #define URGENT (UINT32_C(1) << CAUSEWAY_URGENT_LOG2)
@@ -49,8 +48,8 @@ _Static_assert(CAUSEWAY_PHASE < AT_MOST && CYCLE < UINT16_MAX - AT_MOST - 256,
 #define JOIN_FIRST (COARSE(2 * TIMESYNC_PERIOD) + 1)
 #define JOIN_LISTEN (COARSE(TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4) + 1)
 #define JOIN_FOUND (COARSE(PERIOD) + 1)
-#define JOIN_PAUSE COARSE(120 * SECOND)
-#define JOIN_PAUSE_LONG COARSE(1800 * SECOND)
+#define JOIN_PAUSE COARSE(120 * CLOCK_SECOND)
+#define JOIN_PAUSE_LONG COARSE(1800 * CLOCK_SECOND)
 
 static uint8_t phase;   /* the present one, or the next that we want: 0 .. PHASES - 1, or OUTSIDE */
 static uint8_t round;   /* of phases with data, else SCHEDULE_NO_ROUND, */
@@ -66,7 +65,7 @@ static uint16_t ahead; /* cycles by which we are early for each phase: to wake, 
 static uint16_t errors_seen;              /* damaged frames, as counted by the radio */
 static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
 static cw_flag_t heard_farther;           /* somebody was heard in the last phase of the level behind us */
-static cw_flag_t answered;                /* the gateway has spoken last */
+static cw_flag_t gateway_answered;        /* the gateway has spoken last */
 static cw_flag_t has_channel;             /* we have just sent, and may go on at once */
 static cw_flag_t open;                    /* the phase has begun */
 static cw_flag_t on;                      /* the receiver is */
@@ -217,7 +216,7 @@ static uint16_t quiet_time(void)
     if (schedule_on_due(SCHEDULE_NO_ROUND)) { /* the gateway may hear somebody whom we do not, and wait */
         return CAUSEWAY_QUIET + CYCLE;
     }
-    return answered ? CAUSEWAY_MINI_SLOT : CAUSEWAY_QUIET;
+    return gateway_answered ? CAUSEWAY_MINI_SLOT : CAUSEWAY_QUIET;
 }
 
 /* Whether something waits for its turn in this phase. */
@@ -230,7 +229,7 @@ static bool has_something(void)
 static uint16_t over_at(void)
 {
     uint16_t quiet = last_frame + quiet_time();
-    return round == 0 && !urgent && !answered ? later(quiet, ahead + learned[level - 1]) : quiet;
+    return round == 0 && !urgent && !gateway_answered ? later(quiet, ahead + learned[level - 1]) : quiet;
 }
 
 static bool is_over(uint32_t now)
@@ -303,7 +302,7 @@ static void advance(uint32_t now)
     }
     last_frame = ahead;
     has_channel = false;
-    answered = false;
+    gateway_answered = false;
 }
 
 /* On to the next phase in which we may hear or send something: there is no need to wake for others. */
@@ -492,14 +491,14 @@ uint8_t schedule_duty(void)
 void schedule_on_frame(uint32_t end)
 {
     last_frame = at(end);
-    answered = false;
+    gateway_answered = false;
     has_channel = false;
 }
 
 /* An answer at the phase's beginning is for those farther away. */
 void schedule_on_answer(uint32_t now)
 {
-    answered = level == 1 && at(now) > ahead + CYCLE;
+    gateway_answered = level == 1 && at(now) > ahead + CYCLE;
 }
 
 bool schedule_answers(void)
@@ -600,7 +599,7 @@ static uint16_t look_again(uint32_t now)
 uint32_t schedule_next(uint32_t now)
 {
     if (role_sleeps && lost) {
-        return now + SECOND;
+        return now + CLOCK_SECOND;
     }
     uint16_t then = role_sleeps && !open ? 1 + PREPARED : length;
     if (role_sleeps && open && on) {

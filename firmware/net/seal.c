@@ -17,7 +17,7 @@
 
 static const uint8_t KEY[CW_AES_BYTES] CW_IN_FLASH = {CAUSEWAY_KEY};
 static cw_cmac_t cmac;
-static uint8_t kept; /* the sum of its subkey */
+static uint8_t kept_sum; /* the sum of its subkey */
 
 static uint8_t subkey_sum(void)
 {
@@ -31,12 +31,12 @@ static uint8_t subkey_sum(void)
 void seal_start(void)
 {
     cw_cmac_start(&cmac, KEY);
-    kept = subkey_sum();
+    kept_sum = subkey_sum();
 }
 
 bool seal_sound(void)
 {
-    return cmac.key == KEY && kept == subkey_sum();
+    return cmac.key == KEY && kept_sum == subkey_sum();
 }
 
 /* ---- What a MIC covers ---- */

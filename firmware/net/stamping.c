@@ -12,9 +12,6 @@
 
 #define TICK_CYCLES (UINT32_C(1) << CAUSEWAY_TICK_LOG2)
 
-/* Ticks that no frame waits to be looked at: the watchdog's 2 s, or one tick. */
-#define WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
-
 static uint8_t sequence;
 static uint32_t last_tick; /* of the last event: events must not run backwards */
 static uint32_t send_tick; /* of our last send */
@@ -54,17 +51,9 @@ void stamping_note(recorder_kind_t kind, const uint8_t *payload)
     recorder_note(kind, cw_data_source(payload), cw_data_sequence(payload), (uint16_t)last_tick);
 }
 
-/* The tick of an event. A frame that came in before our last send was handed over, but is looked at only now,
- * takes that send's tick. No frame waits long, so a last event that seems far ahead is one of half the
- * clock's range ago. */
-static uint32_t event_tick(uint32_t local)
+static uint32_t tick_at(uint32_t local)
 {
-    uint32_t tick = cw_tick(timesync_network(local));
-    int32_t passed = cw_tick_diff(tick, last_tick);
-    if (passed > 0 || passed < -WAITED_MOST) {
-        last_tick = tick;
-    }
-    return last_tick;
+    return cw_event_tick(&last_tick, cw_tick(timesync_network(local)));
 }
 
 /* Some stamps name a send by its tick. With them a second send in a tick goes back to the outbox, where its
@@ -72,7 +61,7 @@ static uint32_t event_tick(uint32_t local)
  * With a schedule it waits for our next turn, and its `not_before` still tells its age. */
 bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
 {
-    if (!CAUSEWAY_ONE_SEND_A_TICK || event_tick(now) != send_tick) {
+    if (!CAUSEWAY_ONE_SEND_A_TICK || tick_at(now) != send_tick) {
         return false;
     }
     outbox_frame_t *place = outbox_place();
@@ -87,7 +76,7 @@ bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
 #if CAUSEWAY_SCHEDULED
 
 /* How old an own message is, in the units in which it travels: it was handed over at its `not_before`. */
-static uint8_t age_of(const outbox_frame_t *frame, uint32_t now)
+static uint8_t event_age(const outbox_frame_t *frame, uint32_t now)
 {
     uint32_t age = (now - frame->not_before) >> CAUSEWAY_AGE_SHIFT;
     if (frame->tries & OUTBOX_AGAIN) {
@@ -103,7 +92,7 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
 {
     uint8_t *payload = frame->message.data;
     uint8_t hops = hops_own(now);
-    uint32_t tick = event_tick(now);
+    uint32_t tick = tick_at(now);
     frame->deadline = deadlines_own(tick, hops, now);
     if (clock_before(frame->deadline, now)) {
         count(&traffic.late);
@@ -113,7 +102,7 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
     bool in_sync = cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
     cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, in_sync);
 #if CAUSEWAY_SCHEDULED
-    payload[CAUSEWAY_AGE_AT] = age_of(frame, now);
+    payload[CAUSEWAY_AGE_AT] = event_age(frame, now);
     if (SCHEDULE_URGENT) {
         frame->round = 0; /* from here on it is passed on as others */
     }
@@ -132,7 +121,7 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
 void stamping_merge(const radio_heard_t *heard, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
-    uint32_t tick = event_tick(heard->time);
+    uint32_t tick = tick_at(heard->time);
     if (CAUSEWAY_SCHEME_BARRIER) {
         cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
     }
@@ -156,6 +145,6 @@ cw_knows_t stamping_knows(const radio_message_t *message, uint32_t tick)
 void stamping_tidy(uint32_t now)
 {
     if (CAUSEWAY_SCHEME_BARRIER) {
-        cw_stamp_tidy(&stamp, event_tick(now));
+        cw_stamp_tidy(&stamp, tick_at(now));
     }
 }

@@ -10,15 +10,15 @@
 #define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
 #define LISTEN_MORE 2 /* with a schedule a starting root asks so often after an answer */
 
-static kept_t two_roots;    /* whether it has heard of another */
-static cw_beacon_t best;    /* a listening root's best answer, */
-static uint32_t best_heard; /* when it was heard, */
-static cw_flag_t answered;  /* and whether there is one */
+static kept_t two_roots;     /* whether it has heard of another */
+static cw_beacon_t best;     /* a listening root's best answer, */
+static uint32_t best_heard;  /* when it was heard, */
+static cw_flag_t got_answer; /* and whether there is one */
 
 void timeroot_start(void)
 {
     kept_set(&two_roots, false);
-    answered = false;
+    got_answer = false;
 }
 
 static bool newer8(uint8_t a, uint8_t b)
@@ -68,8 +68,8 @@ void timeroot_mind_round(uint32_t now)
 
 static bool better(const cw_beacon_t *beacon)
 {
-    if (!answered || beacon->epoch != best.epoch) {
-        return !answered || newer8(beacon->epoch, best.epoch);
+    if (!got_answer || beacon->epoch != best.epoch) {
+        return !got_answer || newer8(beacon->epoch, best.epoch);
     }
     uint8_t change = (uint8_t)((beacon->flags ^ best.flags) & CW_BEACON_IN_SYNC);
     return change ? (beacon->flags & CW_BEACON_IN_SYNC) != 0 : beacon->error < best.error;
@@ -82,12 +82,12 @@ void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
      * erased EEPROM says FF. */
     int32_t ahead = (int32_t)(beacon->time - netclock_estimate(heard));
     int8_t how_late = timesync_how_late(beacon);
-    bool knew = answered || timesync_epoch() != UINT8_MAX;
+    bool knew = got_answer || timesync_epoch() != UINT8_MAX;
     if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART))) {
         return;
     }
     if (how_late > 0 || ahead > APART) {
-        answered = false;
+        got_answer = false;
     }
 #endif
     if (better(beacon)) {
@@ -97,7 +97,7 @@ void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
 #endif
         best = *beacon;
         best_heard = heard;
-        answered = true;
+        got_answer = true;
 #if CAUSEWAY_SCHEDULED
         timesync.burst = timesync.burst < LISTEN_MORE ? timesync.burst
                                                       : LISTEN_MORE; /* those who know more are awake now */
@@ -107,12 +107,12 @@ void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
 
 bool timeroot_answered(void)
 {
-    return answered;
+    return got_answer;
 }
 
 void timeroot_begin(uint32_t now)
 {
-    if (answered) {
+    if (got_answer) {
         adopt(&best, best_heard);
     } else {
         timesync.state = ROOT;

@@ -18,16 +18,17 @@ enum {
     OUTLIERS = 3, /* so many in a row, and the line is begun anew */
 };
 
-#define AGE_MOST (UINT32_C(1) << 30) /* an older newest pair (9 hours) is moved up before its age wraps */
+#define PAIR_AGE_MOST \
+    (UINT32_C(1) << 30) /* an older newest pair (9 hours) is moved up before its age wraps */
 /* cycles from the start to the first question, and between a root's */
-#define ASK_FIRST (UINT32_C(32768) / 4)
+#define ASK_FIRST (CLOCK_SECOND / 4)
 #define ASK_DOUBLED 7 /* times that the pause between two questions is doubled */
 #define ASK_MOST (ASK_FIRST << ASK_DOUBLED)
 /* No plan is further ahead: a root's next beacon, or anybody's next question; a successor has both. */
 #define PLAN_ROOT (TIMESYNC_PERIOD + ANSWER_PAUSE)
 #define PLAN_MOTE (3 * ASK_MOST > PLAN_ROOT ? 3 * ASK_MOST : PLAN_ROOT)
-#define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
-#define TIDY (60 * UINT32_C(32768))
+#define ANSWER_PAUSE CLOCK_SECOND /* a root answers questions by a beacon, but no more often than this */
+#define TIDY (60 * CLOCK_SECOND)
 #if CAUSEWAY_SCHEDULED
 /* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
 #define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
@@ -291,7 +292,7 @@ bool timesync_may_follow(const cw_beacon_t *beacon)
     return (beacon->flags & CW_BEACON_IN_SYNC) != 0 && beacon->hops < TIMESYNC_MAX_HOPS;
 }
 
-static void pass_on(uint32_t now)
+static void pass_beacon_on(uint32_t now)
 {
 #if CAUSEWAY_SCHEDULED
     uint32_t when;
@@ -354,14 +355,14 @@ static void succeed(uint32_t now)
 
 #if CAUSEWAY_SCHEDULED
 
-static bool is_silent(uint32_t now)
+static bool root_is_silent(uint32_t now)
 {
     return schedule_may_succeed(now, syncline_knows_skew() ? BEACONS_MISSED : BEACONS_MISSED + 1);
 }
 
 #else
 
-static bool is_silent(uint32_t now)
+static bool root_is_silent(uint32_t now)
 {
     uint32_t wait = SILENCE - (syncline_knows_skew() ? TIMESYNC_PERIOD / 2 : 0) +
                     identity_id() * SUCCESSION_STEP;
@@ -373,7 +374,7 @@ static bool is_silent(uint32_t now)
 /* A mote whose clock is good has not heard whoever drives for long. */
 static bool must_succeed(uint32_t now)
 {
-    return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) && is_silent(now);
+    return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) && root_is_silent(now);
 }
 
 /* Whether this one is to drive rather than whom we follow. */
@@ -453,7 +454,7 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     if (is_successor()) {
         succeed(now); /* it has restarted, and others still follow it */
     } else {
-        pass_on(now);
+        pass_beacon_on(now);
     }
 }
 
@@ -498,7 +499,7 @@ bool timesync_due(uint32_t now)
 {
     if (!clock_before(now, tidy_at)) {
         netclock_tidy(now);
-        if (timesync.state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)AGE_MOST) {
+        if (timesync.state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)PAIR_AGE_MOST) {
             syncline_move_up(estimate_error(now), now); /* as good as our clock still is */
         }
 #if CAUSEWAY_MIC_BYTES

@@ -29,17 +29,18 @@
 #include <stdint.h>
 
 #include "causeway_layout.h"
+#include "hal/clock.h"
 
 /** Cycles between the root's beacons; the first few come at TIMESYNC_QUICK. */
 #ifndef TIMESYNC_PERIOD
 #if CAUSEWAY_SCHEDULED
 #define TIMESYNC_PERIOD ((UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) * CAUSEWAY_BEACON_EVERY)
 #else
-#define TIMESYNC_PERIOD (CAUSEWAY_BEACON_SECONDS * UINT32_C(32768))
+#define TIMESYNC_PERIOD (CAUSEWAY_BEACON_SECONDS * CLOCK_SECOND)
 #endif
 #endif
 #ifndef TIMESYNC_QUICK
-#define TIMESYNC_QUICK (2 * UINT32_C(32768))
+#define TIMESYNC_QUICK (2 * CLOCK_SECOND)
 #endif
 
 /** How far off a single pair may be, in cycles: the radio's timing noise, and rounding. */

@@ -12,7 +12,7 @@ import os
 import struct
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -100,6 +100,14 @@ def write(path: Path, text: str) -> None:
     os.replace(file.name, path)
 
 
+def one_unit(folder: Path, sources: Iterable[Path]) -> Path:
+    """C that includes these sources: a compiler takes longer to start than for most of them."""
+    text = "".join(f'#include "{one}"\n' for one in sources)
+    unit = folder / f"unit-{key_of(text)}.c"
+    write(unit, text)
+    return unit
+
+
 def build(target: Path, command: Sequence[str | Path]) -> Path:
     """`command` with `-o target`, unless it is there or another process makes it just now."""
     with locked(target.parent, "the core"):
@@ -114,7 +122,7 @@ def build_library(gcc: str, deployment: Deployment) -> Path:
     folder, shim = build_folder(deployment), Path(__file__).with_name("bridge.c")
     flags = [*FLAGS, *SANITIZE, "-fPIC", "-shared"]  # many layouts, little to run: no optimizer
     target = folder / f"core-{key_of(' '.join(flags), shim, *core_files())}.so"
-    return build(target, [gcc, *flags, f"-I{folder}", f"-I{CORE}", *core_sources(), shim])
+    return build(target, [gcc, *flags, f"-I{folder}", f"-I{CORE}", one_unit(folder, [*core_sources(), shim])])
 
 
 class Buffer:

@@ -23,7 +23,7 @@ from packet_formats.framing import FrameDecoder
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.tinyos import Ack, ActiveMessage, decode_packet
-from tests.firmware.bridge import FLAGS, ROOT, SANITIZE, build, build_folder, key_of
+from tests.firmware.bridge import FLAGS, ROOT, SANITIZE, build, build_folder, key_of, one_unit
 
 HZ = 32768
 SENT, BUSY = 0, 1
@@ -69,10 +69,10 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
     include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
     command = [gcc, *FLAGS, *SANITIZE, "-O1", "-fPIC", *include, *options]
     key = key_of(" ".join(command), *headers)  # the folder's name stands for what is in it
-    objects = [build(folder / f"{one.stem}-{key}-{key_of(one)}.o", [*command, "-c", one]) for one in shared]
+    common = build(folder / f"net-{key}-{key_of(*shared)}.o", [*command, "-c", one_unit(folder, shared)])
     link = ["-shared", "-Wl,-Bsymbolic", "-Wl,--wrap=netclock_set", f"-DHOST_GATEWAY={int(app == 'gateway')}"]
     target = folder / f"{Path(app).name}-{key}-{key_of(' '.join(link), *shared, *own)}.so"
-    return build(target, [*command, *link, *own, *objects])
+    return build(target, [*command, *link, *own, common])
 
 
 @cache

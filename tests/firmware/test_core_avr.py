@@ -19,6 +19,7 @@ from tests.firmware.bridge import (
     core_files,
     core_sources,
     key_of,
+    one_unit,
     run,
     write,
 )
@@ -55,8 +56,10 @@ LAYOUTS = [
 ]
 
 
-def program(compiler: Sequence[str], deployment: Deployment, test: Path, suffix: str) -> Path:
-    """A test program for one layout."""
+def program(
+    compiler: Sequence[str], deployment: Deployment, test: Path, suffix: str, as_in_images: bool = False
+) -> Path:
+    """A test program for one layout. `as_in_images`: each source by itself, as cycles are measured."""
     folder, vectors = build_folder(deployment), core_vectors.render(deployment)
     command = [*compiler, *FLAGS]
     name = key_of(" ".join(command), vectors, test, CHECK, *core_files())
@@ -64,9 +67,10 @@ def program(compiler: Sequence[str], deployment: Deployment, test: Path, suffix:
     inner.mkdir(exist_ok=True)
     write(inner / "core_vectors.h", vectors)
     includes = [f"-I{path}" for path in (inner, folder, CORE, CHECK.parent)]
+    sources = core_sources() if as_in_images else [one_unit(folder, core_sources())]
     return build(
         folder / f"{test.stem}-{name}{suffix}",
-        [*command, *includes, "-x", "c", *core_sources(), _as_copy(test, inner)],
+        [*command, *includes, "-x", "c", *sources, _as_copy(test, inner)],
     )
 
 
@@ -133,7 +137,7 @@ AIMS: dict[str, tuple[dict[str, Any], int, int]] = {
 
 def cycles(avr_gcc: str, simavr: str, deployment: Deployment) -> dict[str, tuple[int, int, int]]:
     """Least, mean and most cycles of `send` and `receive`."""
-    said = emulated(simavr, program([avr_gcc, *AVR], deployment, CYCLES, ".elf"))
+    said = emulated(simavr, program([avr_gcc, *AVR], deployment, CYCLES, ".elf", as_in_images=True))
     found = re.findall(r"cycles: (\w+) (\d+) (\d+) (\d+)", said)
     return {name: (int(least), int(mean), int(most)) for name, least, mean, most in found}
 

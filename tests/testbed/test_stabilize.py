@@ -48,7 +48,7 @@ def test_a_larger_network_recovers(number):
 
 # Variables, and what each of their bytes becomes.
 DAMAGE = {
-    "micaz": {"chip": 0, "timer_laps": 0xF9, "users": 0, "periods": 0xF9, "resting": 0},
+    "micaz": {"cc2420_mode": 0, "timer_laps": 0xF9, "users": 0, "periods": 0xF9, "resting": 0},
     "mica2": {"cc1000_mode": 0, "tx": 0xF9, "rx": 0xF9, "users": 0, "not_periods": 0xF9},
 }
 

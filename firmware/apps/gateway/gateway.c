@@ -21,10 +21,9 @@
 #include "net/seal.h"
 #include "net/timesync.h"
 
-#define SECOND UINT32_C(32768)
-#define DOWN_PATIENCE SECOND /* a host's message waits this long for a clear channel */
-#define HEALTH_EVERY 6       /* status records */
-#define BEHIND_BEACON 64     /* cycles after a window's opening by which its beacon has begun */
+#define DOWN_PATIENCE CLOCK_SECOND /* a host's message waits this long for a clear channel */
+#define HEALTH_EVERY 6             /* status records */
+#define BEHIND_BEACON 64           /* cycles after a window's opening by which its beacon has begun */
 
 static uint8_t record_number; /* of the next heard record */
 static uint16_t lost;         /* pairs dropped since the last one that went up */
@@ -229,7 +228,7 @@ static uint16_t units(uint32_t time)
 static void reboot(uint32_t now)
 {
     if (reboot_at == 0) {
-        reboot_at = units(now + SECOND);
+        reboot_at = units(now + CLOCK_SECOND);
     }
 }
 
@@ -288,13 +287,14 @@ static void read_line(uint32_t now)
 /* A report that is due and finds no room waits for the line. */
 uint32_t role_next(uint32_t now)
 {
-    return clock_before(now, status_at) ? status_at : now + SECOND;
+    return clock_before(now, status_at) ? status_at : now + CLOCK_SECOND;
 }
 
 bool role_sound(uint32_t now)
 {
-    return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) &&
-           until_health < HEALTH_EVERY && (reboot_at == 0 || (int16_t)(reboot_at - units(now + SECOND)) <= 0);
+    return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + CLOCK_SECOND, status_at) &&
+           until_health < HEALTH_EVERY &&
+           (reboot_at == 0 || (int16_t)(reboot_at - units(now + CLOCK_SECOND)) <= 0);
 }
 
 uint8_t role_leds(void)
@@ -314,7 +314,7 @@ bool role_accepts(uint16_t id)
 void role_start(uint32_t now)
 {
     uart_start();
-    status_at = now + SECOND;
+    status_at = now + CLOCK_SECOND;
 }
 
 void role_step(uint8_t events)

@@ -12,9 +12,11 @@
 
 #include <stdint.h>
 
+#include "hal/clock.h"
+
 /** Cycles between status records; every sixth comes with a health message. */
 #ifndef GATEWAY_STATUS_PERIOD
-#define GATEWAY_STATUS_PERIOD (10 * UINT32_C(32768))
+#define GATEWAY_STATUS_PERIOD (10 * CLOCK_SECOND)
 #endif
 
 #endif

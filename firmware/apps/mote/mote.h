@@ -11,7 +11,7 @@
 
 /** Mean cycles between sends, until a command changes it; each pause is drawn from 3/4 to 5/4 of it. */
 #ifndef MOTE_PERIOD
-#define MOTE_PERIOD (CAUSEWAY_SEND_SECONDS * UINT32_C(32768))
+#define MOTE_PERIOD (CAUSEWAY_SEND_SECONDS * CLOCK_SECOND)
 #endif
 
 #endif

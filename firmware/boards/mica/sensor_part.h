@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "causeway_layout.h"
+#include "hal/clock.h"
 #include "hal/sensor.h"
 
 /** A sensor: the pins that power it, high while it is on, its channel of the ADC, and how long it then needs.
@@ -20,7 +21,7 @@ extern const __flash sensor_part_t sensor_parts[SENSORS];
 extern const uint8_t sensor_pins_e, sensor_pins_c;
 
 /** Milliseconds in cycles, rounded up. */
-#define SENSOR_MS(ms) ((uint16_t)(((ms)*UINT32_C(32768) + 999) / 1000))
+#define SENSOR_MS(ms) ((uint16_t)(((ms)*CLOCK_SECOND + 999) / 1000))
 
 /* The sensor connector's names. */
 enum { PIN_INT1 = _BV(PE5), PIN_INT2 = _BV(PE6) };

@@ -17,6 +17,10 @@ extern "C" {
 #define CW_DEDUP_ROOM 32 /* at most 255 */
 #endif
 
+/* A copy that took a longer way is at most delta late, and no mote sends so many within delta: a sequence
+ * number that is further behind is a new one. */
+#define CW_OLD_SPAN 16
+
 typedef struct {
     uint16_t source[CW_DEDUP_ROOM];
     uint16_t number[CW_DEDUP_ROOM];

@@ -29,6 +29,20 @@ static inline int32_t cw_tick_diff(uint32_t a, uint32_t b)
     return (int32_t)((apart ^ CW_TICK_SIGN) - CW_TICK_SIGN);
 }
 
+/* Ticks for which a frame may wait to be looked at: the watchdog's 2 s of a 32768 Hz crystal, or one tick. */
+#define CW_WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
+
+/** The tick of the next event, `last` being that of the one before; it is changed. A frame that is looked at
+ * after a later event takes that one's tick. A last event that seems to be far ahead is one of half the
+ * clock's range ago. */
+static inline uint32_t cw_event_tick(uint32_t *last, uint32_t tick)
+{
+    int32_t passed = cw_tick_diff(tick, *last);
+    if (passed > 0 || passed < -CW_WAITED_MOST)
+        *last = tick;
+    return *last;
+}
+
 /** How far the clock in a stamp's clock field is ahead of `now`, the tick at which the message was received:
  * a value in [LEAD - B + 1, LEAD] such that `now` plus it is congruent to the field modulo B. Only the low
  * CLOCK_BITS of `field` count. */

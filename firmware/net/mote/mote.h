@@ -14,9 +14,9 @@
 /** Cycles between health messages. */
 #ifndef MOTE_HEALTH_PERIOD
 #if CAUSEWAY_SCHEDULED
-#define MOTE_HEALTH_PERIOD (600 * UINT32_C(32768)) /* each takes as much as two messages */
+#define MOTE_HEALTH_PERIOD (600 * CLOCK_SECOND) /* each takes as much as two messages */
 #else
-#define MOTE_HEALTH_PERIOD (60 * UINT32_C(32768))
+#define MOTE_HEALTH_PERIOD (60 * CLOCK_SECOND)
 #endif
 #endif
 

@@ -4,13 +4,13 @@
 #include "hal/events.h"
 #include "timers.h"
 
-#define PATIENCE (NODE_SECOND / 16) /* a conversion takes a fraction of a millisecond */
+#define CONVERSION_PATIENCE (NODE_SECOND / 16) /* a conversion takes a fraction of a millisecond */
 #define RETRY (NODE_SECOND / 1024)
 
 static uint8_t wanted;     /* by the app: bit `sensor - 1` of each */
 static bool health_waits;  /* for the battery */
 static uint8_t being_read; /* the sensor that is being read */
-static uint8_t turn;       /* the last that was */
+static uint8_t last_read;  /* the last that was */
 static bool warm;          /* its conversion has been started */
 
 _Static_assert(SENSORS - 1 <= 8, "each sensor has a bit of `wanted`");
@@ -37,13 +37,13 @@ static uint8_t next_sensor(void)
 {
     uint8_t all = (uint8_t)(wanted | (health_waits ? bit_of(SENSOR_BATTERY) : 0));
     do {
-        turn = turn >= SENSORS - 1 ? SENSOR_NONE + 1 : (uint8_t)(turn + 1);
-    } while (!(all & bit_of(turn)));
-    return turn;
+        last_read = last_read >= SENSORS - 1 ? SENSOR_NONE + 1 : (uint8_t)(last_read + 1);
+    } while (!(all & bit_of(last_read)));
+    return last_read;
 }
 
 /* Whoever waits for it is told. */
-static void end(uint16_t reading)
+static void end_reading(uint16_t reading)
 {
     uint8_t sensor = being_read, bit = bit_of(sensor);
     being_read = SENSOR_NONE;
@@ -62,37 +62,37 @@ static void end(uint16_t reading)
     }
 }
 
-static void begin(uint32_t now)
+static void begin_reading(uint32_t now)
 {
     being_read = next_sensor();
     uint16_t warm_up = being_read == SENSOR_BATTERY ? 0 : sensor_on(being_read);
     if (warm_up == SENSOR_MISSING) {
-        end(NODE_NO_READING);
+        end_reading(NODE_NO_READING);
     } else {
         timer_set(TIMER_READING, now + warm_up);
     }
 }
 
-static void convert(uint32_t now)
+static void convert_next(uint32_t now)
 {
     warm = being_read == SENSOR_BATTERY ? adc_start_supply() : adc_start(sensor_channel(being_read));
-    timer_set(TIMER_READING, now + (warm ? PATIENCE : RETRY));
+    timer_set(TIMER_READING, now + (warm ? CONVERSION_PATIENCE : RETRY));
 }
 
 void readings_step(uint8_t events, uint32_t now)
 {
     if (warm && (events & EVENT_ADC)) {
-        end(adc_value());
+        end_reading(adc_value());
     }
     /* past those that the board does not have; but an app may ask for one for ever */
     for (uint8_t i = 1; i < SENSORS && being_read == SENSOR_NONE && (wanted || health_waits); i++) {
-        begin(now);
+        begin_reading(now);
     }
     if (timer_due(TIMER_READING, now)) {
         if (warm) {
-            end(NODE_NO_READING);
+            end_reading(NODE_NO_READING);
         } else {
-            convert(now);
+            convert_next(now);
         }
     }
 }

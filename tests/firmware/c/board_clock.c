@@ -411,7 +411,7 @@ static void sleep_until(uint32_t when)
 {
     while (clock_before(truth(), when)) {
         uint32_t now = read_about();
-        clock_alarm(when - now < CLOCK_HZ ? when : now + CLOCK_HZ);
+        clock_alarm(when - now < CLOCK_SECOND ? when : now + CLOCK_SECOND);
         wait_for_event();
         events_pending = 0;
         if (rand() % 8 == 0) { /* somebody needs the I/O clock */

@@ -38,7 +38,7 @@ static void wait_until(uint32_t when)
         if (!clock_before(now, when)) {
             return;
         }
-        clock_alarm(when - now < CLOCK_HZ ? when : now + CLOCK_HZ);
+        clock_alarm(when - now < CLOCK_SECOND ? when : now + CLOCK_SECOND);
         events_wait();
         (void)events_take();
         radio_service();
