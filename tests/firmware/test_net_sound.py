@@ -133,7 +133,7 @@ def test_times_far_ahead(gcc: str, meadow: Deployment, name: str, size: int, at:
         ("ask_pause", 1, b"\xff"),
         ("tidy_at", 4, u32(HOURS)),
         ("busy", 1, b"\xa5"),
-        ("answered", 1, b"\xa5"),
+        ("got_answer", 1, b"\xa5"),
     ],
 )
 def test_what_heals_by_itself(gcc: str, meadow: Deployment, name: str, size: int, raw: bytes) -> None:

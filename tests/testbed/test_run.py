@@ -116,6 +116,7 @@ def test_mica2(log):
     assert found["fates"]["arrived"] > 0.9 * found["fates"]["stamped"] > 50
 
 
+@pytest.mark.slow
 def test_two_versions_of_tinyos_share_an_ether(log, tmp_path):
     """On one channel; neither takes the other's frames for its own."""
     one, two = tmp_path / "one.toml", tmp_path / "two.toml"

@@ -118,7 +118,7 @@ def test_a_run_counts_from_when_every_mote_was_heard():
     assert counted == {(send.source, send.index) for send in later}
 
 
-@pytest.mark.parametrize("scheme", ["vector"])
+@pytest.mark.parametrize("scheme", ["barrier", pytest.param("vector", marks=pytest.mark.slow)])
 def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, tmp_path, testbed, platformio):
     (tmp_path / "net.toml").write_text(deployment_of(scheme).to_toml())
     source = f"testbed@net.toml?rate={RATE:g}&seconds=6&pace=3"
@@ -126,7 +126,8 @@ def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, t
     again = basestation(root, tmp_path, "replay", "logs", "--json")
     assert len(delivered(live)) > 60
     assert delivered(again) == delivered(live)
-    assert '"gave' in live
+    if scheme == "vector":  # it waits by name
+        assert '"gave' in live
 
 
 def test_the_page_keeps_what_is_around_the_table(root):
