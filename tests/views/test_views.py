@@ -30,6 +30,7 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
+from basestation.views import terminal
 from basestation.views.dialogs import KEYS, Help, Question
 from basestation.views.lines import FinalRows, LinesView, row_of, shown_age, shown_move, shown_time, summary
 from basestation.views.mote_table import STATES, by_trouble, mote_table, shown_rssi, shown_since, trouble
@@ -336,10 +337,16 @@ def text_of(app: TerminalView, name: str) -> str:
     return captured.get()
 
 
-SMALL = (80, 24)  # four times as fast to draw
+SMALL, WIDE, LARGE = (80, 24), (150, 24), (150, 48)  # the smaller, the faster to draw
 
 
-def on_screen(script, size: tuple[int, int] = (150, 48), run=busy, final: bool = False, order=None) -> None:
+@pytest.fixture(autouse=True)
+def seldom_drawn(monkeypatch):
+    """A press waits until nothing is drawn: where that takes as long as the time between two pictures, for a second."""
+    monkeypatch.setattr(terminal, "REDRAW_SECONDS", 1.0)
+
+
+def on_screen(script, size: tuple[int, int] = SMALL, run=busy, final: bool = False, order=None) -> None:
     """Run a script with the view on a made-up terminal, once its first picture is complete."""
 
     async def work() -> None:
@@ -404,7 +411,7 @@ def test_the_screen_shows_motes_streams_queue_rates_and_alarms():
         assert "another layout" in text_of(app, "alarms")
         assert "strange" in text_of(app, "news")
 
-    on_screen(script)
+    on_screen(script, LARGE)
 
 
 def rows_of(app: TerminalView) -> list[str]:
@@ -476,7 +483,7 @@ def test_keys_change_policy_and_phi():
         assert stage.station.phi == 95
         await shows(app, "policy dapw  phi 95%")
 
-    on_screen(script)
+    on_screen(script, WIDE)
 
 
 @pytest.mark.parametrize(
@@ -498,7 +505,7 @@ def test_a_stray_key_does_not_change_a_run(keys):
         assert (stage.station.policy, stage.station.phi) == ("cbd", 100)
         assert not stage.station.earlier
 
-    on_screen(script, SMALL)
+    on_screen(script)
 
 
 def test_at_its_limit_a_step_is_not_asked_for():
@@ -507,7 +514,7 @@ def test_at_its_limit_a_step_is_not_asked_for():
         await shows(app, "cbd, phi 100%: that is the limit already")
         assert not isinstance(app.screen, Question)
 
-    on_screen(script)
+    on_screen(script, WIDE)
 
 
 def test_where_a_policy_has_no_phi_the_keys_say_so_and_change_nothing():
@@ -520,7 +527,7 @@ def test_where_a_policy_has_no_phi_the_keys_say_so_and_change_nothing():
         assert "policy causal  " in text_of(app, "status")
         assert "phi" not in text_of(app, "status")
 
-    on_screen(script, (80, 24))
+    on_screen(script)
 
 
 @pytest.mark.parametrize(("size", "rows"), [((60, 16), 2), ((60, 20), 2), ((80, 24), 4), ((140, 42), 15)])
@@ -548,7 +555,7 @@ def test_the_queue_grows_with_what_is_held():
         await until(lambda: queue.outer_size.height == full - 2, "a low queue")
         await shows(app, "nothing")
 
-    on_screen(script, (80, 24))
+    on_screen(script)
 
 
 def crowd(count: int = 20, quiet: tuple[int, ...] = ()) -> tuple[Station, list[Happening], int]:
@@ -587,19 +594,19 @@ def test_a_mote_is_chosen_with_arrows_and_the_table_follows():
         await until(lambda: motes.max_scroll_y > 0, "more motes than fit")
         assert "b Blink" not in picture(app)
         await pilot.press("down", "down")
-        assert app.chosen == 0  # 19 is silent, and first
+        assert app.chosen == 0  # 11 is silent, and first
         await pilot.press("up", "up", "up")
-        assert app.chosen == 19
-        await pilot.press("pagedown", "pagedown", "pagedown")
-        assert app.chosen == 18
+        assert app.chosen == 11
+        await pilot.press("pagedown", "pagedown")
+        assert app.chosen == 10
         await until(lambda: motes.scroll_y > 0, "motes scrolled")
-        await shows(app, "18 ")
+        await shows(app, "10 ")
         await pilot.press("f")
-        await shows(app, "only mote 18")
+        await shows(app, "only mote 10")
         await pilot.press("escape")
         assert (app.chosen, app.mote) == (None, None)
 
-    on_screen(script, (60, 16), run=lambda: crowd(quiet=(19,)))
+    on_screen(script, (60, 16), run=lambda: crowd(12, (11,)))
 
 
 def test_a_chosen_mote_blinks_reports_and_reboots():
@@ -622,7 +629,7 @@ def test_a_chosen_mote_blinks_reports_and_reboots():
         app.take(next(item for item in stage.found if isinstance(getattr(item, "message", None), Health)))
         await shows(app, "health")
 
-    on_screen(script, order=order)
+    on_screen(script, LARGE, order=order)
 
 
 def test_a_recording_has_nobody_to_send_to():
@@ -705,7 +712,7 @@ def test_the_help_fits_and_names_columns_and_marks():
         await pilot.press("end")
         await shows(app, "∥ concurrent", "at least two")
 
-    on_screen(script, (80, 24))
+    on_screen(script)
 
 
 def test_keys_filter_one_mote_after_another():
@@ -752,7 +759,7 @@ def test_help_and_quit():
         await pilot.press("q")
         assert not app.is_running or app._exit
 
-    on_screen(script, SMALL)
+    on_screen(script)
 
 
 def test_a_flood_keeps_only_the_newest():
