@@ -153,17 +153,18 @@ class PartRoller:
 
     def finish_apart(self) -> None:
         """Wait until a process of its own has made the rest: for a run that ended while others go on."""
-        for _ in range(2):  # the one that runs may have begun before the end
-            if self._worker is not None:
-                self._worker.wait()
-            self.closed(self._folder)
-        if self._worker is not None:
-            self._worker.wait()
+        self._wait()  # the one that runs may have begun before the end
+        self.closed(self._folder)
+        self._wait()
 
     def finish(self, report: Report) -> list[Path]:
+        """Make the rest here, the last segment's part among it."""
+        self._wait()
+        return make_parts(self._folder, report, key=self._key)
+
+    def _wait(self) -> None:
         if self._worker is not None:
             self._worker.wait()
-        return make_parts(self._folder, report, key=self._key)
 
 
 def _main(arguments: list[str]) -> None:

@@ -128,7 +128,7 @@ class JournalWriter:
         segment_bytes: int = SEGMENT_BYTES,
         on_closed: Callable[[Path], None] | None = None,
     ) -> None:
-        """Begin a run. `on_closed` is called with each segment that will not change any more."""
+        """Begin a run. `on_closed` is called with each segment that is full: it will not change any more."""
         self.written = 0  # bytes of records
         self._file = -1
         self._full = segment_bytes  # bytes with which the next segment is due
@@ -219,7 +219,6 @@ class JournalWriter:
             raise
         finally:
             os.close(file)
-        self._tell_closed(self._path)
 
     def _finish(self, file: int) -> None:
         with contextlib.suppress(JournalError):  # the number in the end mark tells it, too
@@ -315,7 +314,8 @@ class JournalWriter:
         if self._committer:
             self._committer.use(self._file)
         os.close(file)
-        self._tell_closed(path)
+        if self._on_closed:
+            self._on_closed(path)
 
     def _open_segment(self) -> None:
         content = encode_header(replace(self._header, segment=self._segments, first=self._next))
@@ -326,10 +326,6 @@ class JournalWriter:
         self._size, self._first = len(content), self._next
         self._full = self._segment_bytes
         self._segments += 1
-
-    def _tell_closed(self, path: Path) -> None:
-        if self._on_closed:
-            self._on_closed(path)
 
 
 class _Doubt:
