@@ -16,7 +16,7 @@ from packet_formats.messages import Data, decode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import decode_packet
 
-OPTIONS = WorldOptions(messages=600, seed=5)
+OPTIONS = WorldOptions(messages=300, seed=5)
 
 
 def over_the_wire(run, deployment, chunk):

@@ -34,7 +34,7 @@ from packet_formats.schemes import descriptor, names
 from tests.live.world import Gateway
 
 EARLIER = 1 << 32 - 7  # ticks: network time wraps, and the station starts a round ahead
-SOURCE = "simulate@?messages=300&rate=0.1&loss=0.1&pace=0"
+SOURCE = "simulate@?messages=150&rate=0.1&loss=0.1&pace=0"
 
 RULES = [name for name in names() if not descriptor(name).is_ordered]
 
@@ -104,7 +104,7 @@ def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypa
     out, discarded = in_memory(setup, scheme, Spied.taken)
     expected = [(d.message.source, d.message.sequence - 1, d.left + EARLIER) for d in out]
     assert [row[:3] for row in out_of(live.stdout)] == expected
-    assert len(expected) > 220
+    assert len(expected) > 110
     for noticed, event in ((sum(bool(d.missing) for d in out), "gaveup"), (discarded, "discarded")):
         told = len(events(live.stdout, event))
         # A name that is too old to matter is not on the wire, so nobody gives it up.
@@ -146,7 +146,7 @@ def test_any_stamp_can_be_delivered_by_its_numbers_alone(tmp_path, monkeypatch):
         for mote in range(4):
             numbers = [row[1] for row in rows if row[0] == mote]
             assert numbers == sorted(numbers)
-            assert len(numbers) > 50
+            assert len(numbers) > 20
 
 
 def test_a_rule_that_cannot_read_the_stamp_is_refused_in_a_sentence(tmp_path, monkeypatch):
@@ -358,14 +358,14 @@ def test_boots_that_flip_with_every_message_break_nothing(scheme):
     setup = deployment(scheme)
     tops = [field.top for field in layout_of(setup).stamp.fields]
     chance, live = random.Random(1), Live(setup)
-    for number in range(400):
+    for number in range(200):
         fields = tuple(chance.randrange(top + 1) for top in tops)
         sequence = chance.choice((0, 200, chance.randrange(256)))
         source, boot = chance.randrange(4), number % 8
-        live.hear(1000 + number // 8, Data(source, sequence, fields, boot=boot, data=bytes(4)))
+        live.hear(1000 + number // 4, Data(source, sequence, fields, boot=boot, data=bytes(4)))
     live.finish()
     came = live.station.snapshot(0).received
-    assert came > 200
+    assert came > 100
     assert len(live.out()) + len(live.of(Discarded)) == came
 
 

@@ -1,6 +1,7 @@
 """Jobs on other file systems: the same results, wherever tables and traces are."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,16 @@ from tests.spark.test_package import files
 
 JOBS = {
     "ingest": (),
-    "continuum": ("--scheme", "kn", "--phi", "50"),
-    "recommend": ("--scheme", "kn", "--tolerance", "99"),
+    "recommend": (
+        "--scheme",
+        "kn",
+        "--policy",
+        "cbd",
+        "--phi",
+        "50",
+        "--tolerance",
+        "99",
+    ),  # and the continuum
     "links": (),
     "clocks": (),
 }
@@ -33,7 +42,8 @@ def work(at):
 def local(tmp_path_factory):
     """A log, its tables, and what the jobs make of them on this machine."""
     folder = tmp_path_factory.mktemp("local")
-    big_journal.write_big_journal(folder / "logs/run", 3_000, segment_bytes=1 << 16)
+    play = big_journal.play_of(replace(big_journal.WORLD, messages=1_000))
+    big_journal.write_big_journal(folder / "logs/run", 3_000, play, segment_bytes=1 << 16)
     work(folder)
     return folder
 

@@ -33,6 +33,12 @@ def place(root, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def measured(spark, place):
+    """The continuum of these tables."""
+    return spark_jobs.continuum(spark, str(place / "tables"), CHOICE)
+
+
 def rows_of(frame):
     return sorted(map(str, frame.toArrow().to_pylist()))
 
@@ -67,22 +73,21 @@ def test_links_and_clocks_are_those_of_the_commands(spark, place, capsys):
     assert stamped.covers_100 == told["stamped"]["covers_100"]
 
 
-def test_a_recommendation_follows_from_a_continuum(spark, place, capsys):
+def test_a_recommendation_follows_from_a_continuum(spark, place, measured, capsys):
     tables = str(place / "tables")
-    found = spark_jobs.continuum(spark, tables, CHOICE)
     capsys.readouterr()
     command("analyse", "continuum", tables, *CHOSEN, "--json", "--no-spark")
     wanted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert rows_of(found) == sorted(map(str, wanted))
-    advice = spark_jobs.recommend(found, spark_jobs.runs(spark, tables), tolerance=100).collect()
+    assert rows_of(measured) == sorted(map(str, wanted))
+    advice = spark_jobs.recommend(measured, spark_jobs.runs(spark, tables), tolerance=100).collect()
     command("analyse", "recommend", tables, *CHOSEN, "--tolerance", "100", "--json", "--no-spark")
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row.asDict() for row in advice] == told
     assert advice[0].chosen
 
 
-def test_nothing_good_enough_is_an_empty_table(spark, place):
-    found = spark_jobs.continuum(spark, str(place / "tables"), CHOICE).where("policy = 'none'")
+def test_nothing_good_enough_is_an_empty_table(spark, place, measured):
+    found = measured.where("policy = 'none'")
     advice = spark_jobs.recommend(found, spark_jobs.runs(spark, str(place / "tables")))
     assert advice.count() == 0
     assert set(advice.columns) == {field.name for field in fields(Advice)}
@@ -98,10 +103,9 @@ def test_a_tolerance_is_refused_in_the_command_s_words(tolerance, capsys):
         assert "500.0 is not in the range 0<=x<=100." in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_run_whose_deployment_is_not_told_is_named(spark, place):
-    found = spark_jobs.continuum(spark, str(place / "tables"), CHOICE)
+def test_a_run_whose_deployment_is_not_told_is_named(spark, place, measured):
     with pytest.raises(JobError, match="`runs` does not have 2"):
-        spark_jobs.recommend(found, spark_jobs.runs(spark, str(place / "tables")).limit(0))
+        spark_jobs.recommend(measured, spark_jobs.runs(spark, str(place / "tables")).limit(0))
     frames, messages = (
         read(spark, str(place / "tables")) for read in (spark_jobs.frames, spark_jobs.messages)
     )
@@ -128,6 +132,7 @@ def test_tables_and_logs_are_not_mixed(spark, place):
         spark_jobs.frames(spark, [place / "logs", place / "tables"])
 
 
+@pytest.mark.slow
 def test_the_manual_goes_from_logs_to_an_answer_as_printed(
     root, spark, place, tmp_path, monkeypatch, require_module, capsys
 ):

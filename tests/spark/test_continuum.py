@@ -67,8 +67,7 @@ def figures(row: ContinuumRow) -> dict:
     ("name", "entries"),
     [
         ("kn", 2),
-        ("shlc", "all"),
-        *(pytest.param(name, "all", marks=pytest.mark.slow) for name in ("kn", "dpc1")),
+        *(pytest.param(name, "all", marks=pytest.mark.slow) for name in ("shlc", "kn", "dpc1")),
     ],
 )
 def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, entries):
@@ -262,7 +261,8 @@ def test_a_narrower_field_is_the_wider_one_cut(tmp_path, simulated):
 def test_the_command_writes_tables_and_a_page_that_needs_nothing(tmp_path, simulated, capsys):
     folder = written(tmp_path / "trace", simulated)
     out = tmp_path / "out"
-    assert run("continuum", [str(folder), "--no-spark", "--phi", "40", "--out", str(out), "--json"]) == 0
+    words = [str(folder), "--no-spark", "--scheme", "kn", "--scheme", "barrier", "--phi", "40"]
+    assert run("continuum", [*words, "--out", str(out), "--json"]) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     table = pq.read_table(out / "continuum.parquet")
     assert table.num_rows == len(printed)

@@ -151,7 +151,18 @@ def test_the_command_predicts_and_checks(log, tmp_path, capsys):
 
 def test_the_command_says_which_assumption_breaks_first(log, tmp_path, capsys):
     trace, _ = log
-    words = ["--no-spark", "--scheme", "shlc", "--counter-bits", "4", "--policy", "cbd", "--sensitivity"]
+    words = [
+        "--no-spark",
+        "--scheme",
+        "shlc",
+        "--counter-bits",
+        "4",
+        "--policy",
+        "cbd",
+        "--phi",
+        "100",
+        "--sensitivity",
+    ]
     assert run("recommend", [str(trace.folder), *words, "--tolerance", "1", "--out", str(tmp_path)]) == 0
     told = capsys.readouterr()
     sentence = (

@@ -132,7 +132,12 @@ def test_segments_make_no_difference(tmp_path, small, seed):
     assert len(parts) > 20
 
 
+def own_pid(_):
+    return os.getpid()
+
+
 def test_processes_and_spark_write_the_same_bytes(tmp_path, small, spark):
+    """Processes are started once, and end with the engine."""
     rough_journal(tmp_path / "whole", random.Random(9))
     cut(tmp_path / "whole", tmp_path / "log", random.Random(9), 12)
     take(tmp_path / "here", tmp_path / "log")
@@ -140,6 +145,10 @@ def test_processes_and_spark_write_the_same_bytes(tmp_path, small, spark):
         for name, engine in (("processes", cores), ("spark", Spark(spark))):
             take(tmp_path / name, tmp_path / "log", engine=engine)
             assert content(tmp_path / name) == content(tmp_path / "here")
+        used = [pid for _ in range(3) for pid in cores.each(own_pid, range(4))]
+    assert len(set(used)) <= 2
+    assert os.getpid() not in used
+    assert not {child.pid for child in multiprocessing.active_children()} & set(used)
     assert len(content(tmp_path / "here")) > 20
 
 
@@ -154,7 +163,14 @@ def field_log(scheme, folder, loss, **options):
 
 
 @pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("scheme", ["barrier", "vector", "delta-vector", "last-sender", "shlc"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        "barrier",
+        "shlc",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("vector", "delta-vector", "last-sender")),
+    ],
+)
 def test_the_causes_of_parts_are_sound(tmp_path, small, scheme, loss):
     trace = field_log(scheme, tmp_path / "log", loss)
     take(tmp_path / "t", tmp_path / "log")
@@ -311,18 +327,6 @@ def test_the_last_segment_may_still_be_written(tmp_path, small):
     take(tmp_path / "t", tmp_path / "half")
     take(tmp_path / "once", tmp_path / "log")
     assert rows(tmp_path / "t", "frames") == rows(tmp_path / "once", "frames")
-
-
-def own_pid(_):
-    return os.getpid()
-
-
-def test_processes_are_started_once_and_end_with_the_engine():
-    with closing(Cores(2, processes=True)) as engine:
-        used = [pid for _ in range(3) for pid in engine.each(own_pid, range(4))]
-    assert len(set(used)) <= 2
-    assert os.getpid() not in used
-    assert not {child.pid for child in multiprocessing.active_children()} & set(used)
 
 
 def test_a_run_that_is_gone_is_a_fault_of_that_run(tmp_path, small):

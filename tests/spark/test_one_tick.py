@@ -157,7 +157,7 @@ def pairs(order, trace):
     return count_violations([sends[key] for key in order]).pairs
 
 
-@settings(max_examples=20)
+@settings(max_examples=max(8, settings.default.max_examples // 50))
 @given(
     seed=st.integers(0, 1000),
     motes=st.integers(2, 6),

@@ -261,7 +261,8 @@ def test_several_runs_are_pooled_and_the_worst_is_named(tmp_path):
 
 
 def test_the_command(trace, tmp_path, capsys):
-    assert run("recommend", [str(trace), "--no-spark", "--out", str(tmp_path), "--json"]) == 0
+    words = ["--scheme", "dpc2", "--scheme", "shlc", "--policy", "cbd"]
+    assert run("recommend", [str(trace), *words, "--no-spark", "--out", str(tmp_path), "--json"]) == 0
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (first["scheme"], first["stamp_bytes"], first["violations"]) == ("shlc", 1, 0.0)
     assert pq.read_table(tmp_path / "recommend.parquet")["chosen"].to_pylist()[0]
@@ -283,6 +284,8 @@ def test_the_ledger_is_offered_at_the_tolerance(trace, tmp_path, capsys):
         "shlc",
         "--scheme",
         "barrier",
+        "--phi",
+        "100",
         "--tolerance",
         "2",
         "--figure",

@@ -29,7 +29,13 @@ NETWORKS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=NETWORKS)
+FAST = ("many motes, losses", "received at once")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
+)
 def network(request, tmp_path_factory):
     """A simulated network, its trace as files, and the same read by hand."""
     world = NETWORKS[request.param]

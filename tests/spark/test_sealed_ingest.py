@@ -71,8 +71,25 @@ def ingested(folder: Path, *options: str) -> tuple[Rows, dict[str, Any], str]:
     return rows, json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize("scheme", ["shlc", "barrier", "sequence"])
-@pytest.mark.parametrize("gateway", ["own", "lossy", "foreign"])
+@pytest.mark.parametrize(
+    ("gateway", "scheme"),
+    [
+        ("own", "shlc"),
+        ("lossy", "barrier"),
+        ("foreign", "sequence"),
+        *(
+            pytest.param(*both, marks=pytest.mark.slow)
+            for both in (
+                ("own", "barrier"),
+                ("own", "sequence"),
+                ("lossy", "shlc"),
+                ("lossy", "sequence"),
+                ("foreign", "shlc"),
+                ("foreign", "barrier"),
+            )
+        ),
+    ],
+)
 def test_the_tables_hold_what_the_station_took(tmp_path: Path, scheme: str, gateway: str) -> None:
     network, key = deployment(scheme), tmp_path / "site.key"
     write_key(KEY, key)
