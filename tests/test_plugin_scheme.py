@@ -56,7 +56,7 @@ def test_describe_shows_a_stamp_whose_length_varies(root: Path, installed: Path,
 
 
 def test_simulate_and_compare_measure_it(root: Path, installed: Path) -> None:
-    network = ("--messages", 400, "--motes", 5, "--json")
+    network = ("--messages", 200, "--motes", 5, "--json")
     (simulated,) = rows(basestation(root, installed, "simulate", "--scheme", "recent", *network))
     assert (simulated["scheme"], simulated["policy"]) == ("recent", "recent")
     assert simulated["violated_pairs"] > 0

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from basestation.cli import live_options, main
 from basestation.cli.listen import command as listen
+from basestation.cli.log import command as log
 from basestation.cli.network_options import served_at
 from basestation.cli.replay import command as replay
 from basestation.cli.send import command as send
@@ -349,17 +350,17 @@ def test_ctrl_c_and_a_closed_terminal_end_it_cleanly_with_a_summary(here, number
 
 def test_a_disk_that_is_full_is_told_of_and_what_could_not_be_written_is_counted(here):
     """The limit of a file's size stands for the disk's: deliveries go on, the log keeps what it has."""
-    words = "listen", "simulate@?messages=300&rate=0.05&pace=0", "-d", "net.toml", "--log", "logs", "--json"
-    process = start(*words, blocks=40)
+    words = "simulate@?messages=150&rate=0.05&pace=0", "-d", "net.toml", "--json"
+    process = start("listen", *words, "--log", "logs", blocks=40)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "Traceback" not in err
     count = len(delivered(out))
-    assert count == len(delivered(said(start(*words[:4], "--json"))))
+    assert count == len(delivered(invoke(listen, *words).stdout))
     assert "not everything is in the log" in err
     lost = int(re.search(r"Error: (\d+) records could not be written to the log", err)[1])
     (run,) = Path("logs").iterdir()
-    kept = said(start("log", "convert", "--to", "ndjson", str(run))).count('"kind": "frame"')
+    kept = invoke(log, "convert", "--to", "ndjson", str(run)).stdout.count('"kind": "frame"')
     assert 0 <= kept + lost - 2 * count <= 2  # of the last frame's clock and of the line's counters, too
 
 
@@ -405,7 +406,9 @@ def test_names_that_are_no_text_and_a_terminal_without_arrows(here):
     assert "n\\udcff" in said(start("log", "verify", odd))
     assert "n\\udcff" in said(start("log", "summary", str(run)))
     for form in ("csv", "ndjson"):
-        assert said(start("log", "convert", "--to", form, str(run)))
+        done = invoke(log, "convert", "--to", form, str(run))
+        assert done.exit_code == 0, done.stderr
+        assert done.stdout
     assert list((run / "messages").iterdir())
 
 

@@ -87,7 +87,9 @@ def assert_equal_readers(one, other, table, chance):
 
 
 @pytest.mark.parametrize("scheme", PLAIN)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
+)
 def test_a_part_has_the_bounds_of_the_graph_of_objects(scheme, seed):
     chance = random.Random(f"{scheme}{seed}")
     trace = simulated(scheme, chance)
@@ -100,7 +102,7 @@ def test_a_part_has_the_bounds_of_the_graph_of_objects(scheme, seed):
 
 
 @pytest.mark.parametrize("scheme", PLAIN)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_run_has_the_bounds_of_the_graph_of_objects(scheme, seed):
     chance = random.Random(f"whole {scheme}{seed}")
     trace = simulated(scheme, chance)

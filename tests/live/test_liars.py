@@ -25,13 +25,14 @@ def both(scheme: str, lie: str, steps: bool, messages: int, **world) -> tuple[Co
     ],
 )
 def test_a_liar_holds_nobody_longer_than_the_rule_waits(scheme: str, lie: str) -> None:
-    _, hostile, give_up = both(scheme, lie, False, 200)
-    assert hostile.hold_worst <= give_up + 1
+    deployment, frames = ordinary(scheme, messages=150)
+    hostile = cost(deployment, lied(deployment, frames, lie, seed=1, each=1), steps=False)
+    assert hostile.hold_worst <= deployment.observer.give_up + 1
 
 
 @pytest.mark.parametrize("scheme", ["vector", "scalar"])
 def test_numbers_that_nobody_has_sent_hold_nobody_for_long(scheme: str) -> None:
-    plain, hostile, _ = both(scheme, "random", False, 300)
+    plain, hostile, _ = both(scheme, "random", False, 200)
     assert hostile.hold <= 10 * plain.hold
 
 

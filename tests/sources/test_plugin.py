@@ -7,13 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from basestation.arrivals import Arrival
+from basestation.cli import cli
 from basestation.sources import SourceOptions, open_source
 from packet_formats.deployment import load
 
 ROOT = Path(__file__).resolve().parents[2]
 MICAZ = ROOT / "examples" / "micaz.toml"
-SIMULATED = "simulate@?messages=200&pace=0"
+SIMULATED = "simulate@?messages=60&pace=0"
 
 
 def register(folder, name, kind, value):
@@ -31,9 +34,8 @@ def listen(source, *folders):
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def delivered(result):
-    assert result.returncode == 0, result.stderr
-    rows = [json.loads(line) for line in result.stdout.splitlines()]
+def delivered(output):
+    rows = [json.loads(line) for line in output.splitlines()]
     return [(row["name"], row["left"] - row["arrived"]) for row in rows if row["event"] == "delivered"]
 
 
@@ -49,9 +51,12 @@ def write_csv(path, lines):
 
 def test_listen_takes_the_source_of_another_package(installed, tmp_path):
     write_csv(tmp_path / "packets.csv", asyncio.run(packets(SIMULATED)))
-    found = delivered(listen(f"csv@{tmp_path / 'packets.csv'}?pace=0", installed))
-    assert found
-    assert found == delivered(listen(SIMULATED))
+    result = listen(f"csv@{tmp_path / 'packets.csv'}?pace=0", installed)
+    found = delivered(result.stdout)
+    assert found, result.stderr
+    assert result.returncode == 0, result.stderr
+    ours = CliRunner().invoke(cli, ["listen", SIMULATED, "-d", str(MICAZ), "--json"])
+    assert found == delivered(ours.stdout)
 
 
 def test_what_its_source_refuses_is_said_as_ours_would_be(installed, tmp_path):
@@ -73,7 +78,9 @@ def test_a_package_that_cannot_be_imported_breaks_only_its_own_source(installed,
     assert result.returncode == 1
     assert "the package broken-radio, which has this source, cannot be loaded" in result.stderr
     assert "no_such_module" in result.stderr
-    assert delivered(listen(SIMULATED, installed, tmp_path))
+    others = listen(SIMULATED, installed, tmp_path)
+    assert delivered(others.stdout), others.stderr
+    assert others.returncode == 0, others.stderr
 
 
 def test_a_name_of_ours_is_refused(tmp_path):

@@ -126,7 +126,7 @@ def test_a_rule_does_the_same_behind_the_wire(name: str, run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("loss", [0.0, 0.1])
+@pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_counters_wrap_and_nobody_notices(name: str, loss: float) -> None:
     """Each mote sends some seven hundred messages: every counter goes round twice and more."""
     options = WorldOptions(motes=4, epsilon=4, delta=8, messages=2800, loss=loss, seed=3)
