@@ -38,7 +38,10 @@ from packet_formats.records import Health
 from packet_formats.values import data_text
 
 KEPT = 500  # lines of each stream
-REDRAW_SECONDS = 0.2
+LOOK_SECONDS = 0.2
+QUIET_LOOKS = (
+    5  # without anything new: then it is drawn for ages and rates alone, since a picture costs a battery
+)
 
 NARROW = 130  # below: the streams go under the motes
 HIGH, LOW, LOWEST = 45, 32, 20  # below: fewer news, only the newest, and none
@@ -133,10 +136,12 @@ class TerminalView(App[None]):
         self._alarms: deque[Happening] = deque(maxlen=KEPT)  # apart, lest other news push them out
         self._snapshot: Snapshot | None = None
         self._queue_heights: deque[int] = deque(maxlen=STEADY)
+        self._looks = 0  # since the last picture
 
     # ---- A sink ----
 
     def take(self, happening: Happening) -> None:
+        self._looks = QUIET_LOOKS
         if isinstance(happening, Delivered):
             self._delivered.append(happening)
         elif isinstance(happening, Arrived):
@@ -151,6 +156,7 @@ class TerminalView(App[None]):
 
     def close(self) -> None:
         self.ended = True
+        self._looks = QUIET_LOOKS
 
     # ---- Keys ----
 
@@ -258,7 +264,7 @@ class TerminalView(App[None]):
         for name in ("arrivals", "deliveries", "news"):
             self._panel(name).border_title = name
         self._panel("queue").border_title = "held"
-        self.set_interval(REDRAW_SECONDS, self._draw)
+        self.set_interval(LOOK_SECONDS, self._look)
         self._draw()
 
     def on_resize(self, event: Resize) -> None:
@@ -282,9 +288,15 @@ class TerminalView(App[None]):
     def _motes(self) -> list[MoteView]:
         return by_trouble(self._snapshot.motes) if self._snapshot else []
 
+    def _look(self) -> None:
+        self._looks += 1
+        if self._looks >= QUIET_LOOKS:
+            self._draw()
+
     def _draw(self, anew: bool = False) -> None:
         if self.stage is None or not self.is_running:  # while it closes, the panels go before the timer
             return
+        self._looks = 0
         if self.paused and not anew and self._snapshot is not None:
             self._put_status(self._snapshot)
             return

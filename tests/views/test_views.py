@@ -340,12 +340,6 @@ def text_of(app: TerminalView, name: str) -> str:
 SMALL, WIDE, LARGE = (80, 24), (150, 24), (150, 48)  # the smaller, the faster to draw
 
 
-@pytest.fixture(autouse=True)
-def seldom_drawn(monkeypatch):
-    """A press waits until nothing is drawn: where that takes as long as the time between two pictures, for a second."""
-    monkeypatch.setattr(terminal, "REDRAW_SECONDS", 1.0)
-
-
 def on_screen(script, size: tuple[int, int] = SMALL, run=busy, final: bool = False, order=None) -> None:
     """Run a script with the view on a made-up terminal, once its first picture is complete."""
 
@@ -393,6 +387,24 @@ async def redrawn(app: TerminalView) -> None:
     app.call_later(draw)
     await asyncio.wait_for(again.wait(), PATIENCE)
     app._draw = drawn  # type: ignore[method-assign]
+
+
+def test_a_screen_on_which_nothing_happens_is_drawn_at_every_fifth_look(monkeypatch):
+    monkeypatch.setattr(terminal, "LOOK_SECONDS", 5 * PATIENCE)  # the test looks
+
+    async def script(app, pilot, stage):
+        drawn = []
+        monkeypatch.setattr(stage, "snapshot", lambda: drawn.append(0) or FakeStage.snapshot(stage))
+        app._draw()
+        for looks, pictures in ((4, 1), (1, 2), (4, 2), (1, 3)):
+            for _ in range(looks):
+                app._look()
+            assert len(drawn) == pictures
+        app.take(stage.found[-1])
+        app._look()
+        assert len(drawn) == 4
+
+    on_screen(script)
 
 
 def test_the_screen_shows_motes_streams_queue_rates_and_alarms():
