@@ -46,7 +46,7 @@ def filled(columns: Mapping[str, Any], schema: pa.Schema, count: int) -> pa.Tabl
         if value is None:
             arrays.append(pa.nulls(count, item.type))
         elif isinstance(value, pa.Array | pa.ChunkedArray):
-            arrays.append(value.cast(item.type))
+            arrays.append(value.cast(item.type, safe=not pa.types.is_floating(item.type)))
         elif isinstance(value, np.ndarray):
             arrays.append(pa.array(value, item.type))
         else:

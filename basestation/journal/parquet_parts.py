@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from basestation.traces.files import write_table
+from basestation.traces.files import open_table, write_table
 from basestation.traces.schema import metadata
 from packet_formats.deployment import Deployment
 from packet_formats.keys import Key
@@ -86,7 +85,7 @@ def make_parts(
 def mics_of(part: Path) -> str | None:
     """Whether the MICs in a part were checked; None where it does not say."""
     with contextlib.suppress(pa.ArrowException, OSError), part.open("rb") as file:
-        said = (pq.read_schema(file).metadata or {}).get(META_MICS)
+        said = (open_table(file).schema_arrow.metadata or {}).get(META_MICS)
         return None if said is None else str(said, errors="replace")
     return None
 
@@ -94,7 +93,7 @@ def mics_of(part: Path) -> str | None:
 def _carry_of(part: Path) -> Carry:
     try:
         with part.open("rb") as file:  # Arrow opens no path that is not UTF-8
-            return Carry.from_json(pq.read_schema(file).metadata[META_CARRY].decode())
+            return Carry.from_json(open_table(file).schema_arrow.metadata[META_CARRY].decode())
     except (pa.ArrowException, ValueError, KeyError, TypeError, RecursionError) as error:
         why = type(error).__name__
         raise JournalError(

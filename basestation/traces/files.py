@@ -123,10 +123,18 @@ def _run_of(table: pa.Table) -> str:
     return str(table.schema.metadata[schema.META_RUN].decode())
 
 
+def open_table(source: Any) -> pq.ParquetFile:
+    """Open a Parquet file. Reads check its sums. A footer with names that are no text is damaged as any other is."""
+    try:
+        return pq.ParquetFile(source, page_checksum_verification=True)
+    except UnicodeDecodeError as error:
+        raise pa.ArrowInvalid(f"a column's name is no text: {error}") from None
+
+
 def _read(path: Path, wanted: pa.Schema) -> pa.Table:
     try:
         with path.open("rb") as file:
-            table = pq.read_table(file, page_checksum_verification=True)
+            table = open_table(file).read()
             if said := schema.wrong_format(table.schema.metadata):
                 raise TraceError(f"{path}: {said}")
             return present.present(table, wanted.names, wanted)

@@ -39,6 +39,7 @@ from basestation.analysis.windows import ALL, NEVER, State, Tables, added, advan
 from basestation.journal.parquet_parts import PARTS, UNCHECKED, mics_of
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
+from basestation.traces.files import open_table
 from basestation.traces.present import present, wrong_column
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
@@ -116,7 +117,7 @@ def health_of(parts: Parts) -> LinkHealth:
 
 def _read(path: Path) -> tuple[pa.Table, str]:
     try:
-        with path.open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
+        with path.open("rb") as raw, open_table(raw) as file:
             said = file.schema_arrow.metadata or {}
             if schema.wrong_format(said) or schema.META_RUN not in said:
                 raise JobError("no part of Causeway's")
@@ -146,7 +147,7 @@ def _number(path: str) -> int:
 
 def _load(path: str) -> State:
     try:
-        with Path(path).open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
+        with Path(path).open("rb") as raw, open_table(raw) as file:
             told = json.loads(file.schema_arrow.metadata[META_STATE])
             table = file.read(columns=SEEN.names).cast(SEEN)
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:

@@ -30,6 +30,7 @@ from basestation.deployed import scheme_of, timed_scheme_of
 from basestation.simulator import engine_numba
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
+from basestation.traces.files import open_table
 from basestation.traces.schema import KINDS, stamp_column
 from basestation.traces.stamp_columns import read_stamps
 from spark_jobs.storage import reading
@@ -113,10 +114,7 @@ def _numbers_in(trace: TraceFiles) -> Numbers:
 
 def _batches(trace: TraceFiles) -> Iterator[Events]:
     assert trace.events is not None
-    with (
-        undamaged(trace.events),
-        pq.ParquetFile(reading(trace.events), page_checksum_verification=True) as file,
-    ):
+    with undamaged(trace.events), open_table(reading(trace.events)) as file:
         yield from map(Events.of, file.iter_batches(BATCH))
 
 

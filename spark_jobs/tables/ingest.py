@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from basestation.journal import locking
 from basestation.journal.frame_table import FORGED, UNCHECKED
 from basestation.journal.parquet_parts import CHECKED, mics_of
 from basestation.journal.record_format import JournalError
+from basestation.traces.files import open_table
 from packet_formats.keys import Key
 from packet_formats.phrases import many
 from spark_jobs.engine import Engine, EngineOptions, chosen
@@ -233,7 +233,7 @@ def _reasons(folder: Path) -> Counter[str]:
     """How often each reason is in a run's quarantine."""
     found: Counter[str] = Counter()
     for path in folder.glob("*.parquet"):
-        with pq.ParquetFile(reading(path)) as file:
+        with open_table(reading(path)) as file:
             for one in pc.value_counts(file.read(["reason"])["reason"]).to_pylist():
                 found[one["values"]] += one["counts"]
     return found

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from basestation.journal.parquet_parts import PARTS
 from basestation.journal.reader import HEADLESS, read_header, segment_paths, unknown_keys
 from basestation.journal.record_format import RECORD_MARK, Header, JournalError, Records, scan
 from basestation.traces import schema
+from basestation.traces.files import open_table
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.keys import Key
@@ -242,7 +242,8 @@ def _trace(path: Path, deployment: str, gateways: int) -> Input:
 
 def _metadata(path: Path) -> dict[bytes, bytes]:
     try:
-        metadata: dict[bytes, bytes] = pq.read_schema(reading(path)).metadata or {}
+        with open_table(reading(path)) as file:
+            metadata: dict[bytes, bytes] = file.schema_arrow.metadata or {}
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path.name} can't be read, it may have been cut off: {error}") from None
     if fault := schema.wrong_format(metadata):
@@ -260,8 +261,8 @@ def _span(files: list[Path]) -> tuple[int, int] | None:
     """The time span of a trace, from the statistics in its files."""
     bounds: list[int] = []
     for path in files:
-        meta = pq.read_metadata(reading(path))
-        at = pq.read_schema(reading(path)).get_field_index("wall_ns")
+        with open_table(reading(path)) as file:
+            meta, at = file.metadata, file.schema_arrow.get_field_index("wall_ns")
         for group in range(meta.num_row_groups):
             known = meta.row_group(group).column(at).statistics if at >= 0 else None
             if known is not None and known.has_min_max:

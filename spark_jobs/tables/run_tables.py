@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from basestation.journal import fast, locking
 from basestation.journal.field_truth import FieldTruth
@@ -26,6 +25,7 @@ from basestation.journal.record_format import CLOCK, JournalError, RecordKind, R
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
 from basestation.traces.checks import row_faults
+from basestation.traces.files import open_table
 from basestation.traces.present import names_in, present
 from basestation.traces.schema import events_schema, messages_schema
 from packet_formats.deployment import Deployment
@@ -167,7 +167,7 @@ def _trace(item: Input) -> Iterator[Batch]:
     entries = layout_of(deployment).stamp.entries
     number, truth = 0, FieldTruth(deployment)
     for path in part_files(path_of(item.path)):
-        with pq.ParquetFile(reading(path), page_checksum_verification=True) as file:
+        with open_table(reading(path)) as file:
             _same_columns(file.schema_arrow.names, names_in(file.schema_arrow.names, entries), path)
             for batch in file.iter_batches(1 << 17):
                 rows_of = _as(batch, messages_schema(), path)
@@ -179,7 +179,7 @@ def _trace(item: Input) -> Iterator[Batch]:
     yield from (("messages", table) for table in truth.finish())
     events = path_of(item.path) / EVENTS
     if events.exists():
-        with pq.ParquetFile(reading(events), page_checksum_verification=True) as file:
+        with open_table(reading(events)) as file:
             _same_columns(file.schema_arrow.names, events_schema().names, events)
             for batch in file.iter_batches(1 << 17):
                 yield "events", _as(batch, events_schema(), events)

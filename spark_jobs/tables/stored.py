@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.journal.frame_table import FRAMES
+from basestation.traces.files import open_table
 from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
@@ -72,7 +73,7 @@ class StoredRun:
     @contextmanager
     def _readable(self, path: Place) -> Iterator[pq.ParquetFile]:
         try:
-            with pq.ParquetFile(reading(path), page_checksum_verification=True) as file:
+            with open_table(reading(path)) as file:
                 yield file
         except FileNotFoundError:
             raise JobError(f"{path} is gone; ingest --again brings it back") from None

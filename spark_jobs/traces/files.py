@@ -15,11 +15,10 @@ from itertools import accumulate
 from shlex import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from basestation.journal.reader import find_journals
 from basestation.traces import schema
-from basestation.traces.files import Trace, TraceError
+from basestation.traces.files import Trace, TraceError, open_table
 from basestation.traces.footers import Footer
 from basestation.traces.present import present, stored_columns
 from packet_formats.deployment import Deployment
@@ -163,14 +162,15 @@ def _way_on(folder: Place) -> str:
 
 def _footer(path: Place) -> Footer:
     try:
-        found = pq.read_metadata(reading(path))
+        with open_table(reading(path)) as file:
+            found = file.metadata
     except (OSError, pa.ArrowException) as error:
         raise TraceFault(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
     return Footer(found, partial(_nulls, path))
 
 
 def _nulls(path: Place, column: str) -> int:
-    with pq.ParquetFile(reading(path)) as file:
+    with open_table(reading(path)) as file:
         return int(file.read(columns=[column]).flatten()[column].null_count)
 
 
@@ -200,7 +200,7 @@ def _tables(
     for number in dict.fromkeys(part for _, part, _ in groups):
         path = trace.parts[number].path
         chosen = [group for _, part, group in groups if part == number]
-        with undamaged(path), pq.ParquetFile(reading(path), page_checksum_verification=True) as file:
+        with undamaged(path), open_table(reading(path)) as file:
             stored = stored_columns(file.schema_arrow.names, columns)
             table = file.read_row_groups(chosen, columns=stored, use_threads=False)
             yield present(table, columns, schema.messages_schema())
@@ -212,7 +212,7 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
     events = None
     if trace.events is not None:
         with undamaged(trace.events):
-            events = pq.read_table(reading(trace.events), page_checksum_verification=True)
+            events = open_table(reading(trace.events)).read()
             events = present(events, schema.events_schema().names, schema.events_schema())
     return Trace(trace.run, trace.deployment, trace.origin, messages, events)
 

@@ -122,7 +122,12 @@ def a_column_twice(path: Path) -> None:
     pq.write_table(table.append_column("source", table["source"]), path)
 
 
+def a_name_that_is_no_text(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"heard", b"hea\xffd"))
+
+
 FILES = {
+    a_name_that_is_no_text: "a column's name is no text",
     a_column_twice: "the column source is there twice|vector_most, source",
     cut_off: "cut off",
     nothing_in_it: "cut off",

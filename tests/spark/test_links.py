@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.analysis.columns import filled
 from basestation.analysis.links import LIFE, SEEN, health, tallies
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
@@ -289,3 +290,9 @@ def test_the_worst_come_first(tmp_path, capsys):
     assert lines[1].split()[-5:] == ["a", str(mote), str(received), str(lost), f"{share:.1%}"]
     shares = [float(line.split()[-1].rstrip("%")) for line in lines[5:8]]
     assert shares == sorted(shares)
+
+
+def test_a_number_that_a_real_column_rounds_is_no_fault():
+    """A hostile table has strengths that no radio tells."""
+    found = filled({"rssi": pa.array([1 - 2**31], pa.int32())}, pa.schema([("rssi", pa.float32())]), 1)
+    assert found["rssi"].to_pylist() == [-(2.0**31)]
