@@ -18,6 +18,7 @@ from typing import Any, Literal, Self
 from basestation.arrivals import Arrival, Line, PolicyChange
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameCounters
+from packet_formats.phrases import many
 
 from . import locking
 from .reader import SUFFIX, read_journal, segment_paths
@@ -224,7 +225,11 @@ class JournalWriter:
         with contextlib.suppress(JournalError):  # the number in the end mark tells it, too
             self._tell_lost(file, time.monotonic_ns(), time.time_ns())
             self._tell_doubt(file, time.monotonic_ns(), time.time_ns())
-        self._put(file, self._end(Ending.CLOSED))
+        try:
+            self._put(file, self._end(Ending.CLOSED))
+        except JournalError as error:
+            more = f"; nor could {many(self._lost, 'record')} before it" if self._lost else ""
+            raise JournalError(f"{error}{more}") from error
         try:
             os.fsync(file)
             _check_there(file)

@@ -135,6 +135,17 @@ def test_a_record_that_does_not_fit_the_disk_is_taken_back(tmp_path, monkeypatch
     assert (lost.number, lost.lost()) == (2, (1, "a record could not be written: No space left on device"))
 
 
+def test_on_a_disk_that_stays_full_the_end_says_how_many_are_missing(tmp_path, monkeypatch):
+    journal, real = JournalWriter(tmp_path, None, "run-1", "never"), os.write
+    journal.append(Arrival(0, 1, 1, b"first"))
+    monkeypatch.setattr("basestation.journal.writer.os.write", lambda file, raw: real(file, raw[:20]))
+    for number in range(3):
+        with pytest.raises(JournalError, match="No space"):
+            journal.append(Arrival(0, 2, 2, b"another" * number))
+    with pytest.raises(JournalError, match="No space left on device; nor could 3 records before it"):
+        journal.close()
+
+
 def test_what_the_disk_refused_later_is_said_at_the_next_append(tmp_path, monkeypatch):
     def refuse_sync(file):
         raise OSError(errno.EIO, "Input/output error")
