@@ -246,7 +246,7 @@ def verify(folder: Path, as_json: bool) -> None:
         common.fail("not everything can be read; basestation log repair moves the damage aside")
     if faults:
         common.fail(
-            "not everything can be read: records that are intact make no sense; no repair changes that"
+            "not everything can be read, and no repair changes that: the bytes are as they were written"
         )
     if holes := [hole for summary in found for hole in summary.missing]:
         common.fail(f"not everything is there; {_cure(holes)}")
@@ -378,9 +378,10 @@ def repair(folder: Path) -> None:
             tell(fault)
         parts = [kept for kept in recovery.aside if kept.parent.name == PARTS]
         done = []
-        if tell.count:
+        left = sum(fault.intact for fault in recovery.faults)
+        if tell.count > left:
             aside = ", ".join(kept.name for kept in recovery.aside if kept not in parts)
-            done.append(f"{many(tell.count, 'fault')} put aside in {aside}")
+            done.append(f"{many(tell.count - left, 'fault')} put aside in {aside}")
         if recovery.marked:
             done.append("its end marked")
         if parts:
@@ -389,7 +390,7 @@ def repair(folder: Path) -> None:
                 f"the messages made before put aside in {names}; basestation log parts makes new parts"
             )
         common.echo(f"{path}: {'; '.join(done) or 'nothing to repair'}")
-        if _tell_left(path):
+        if _tell_left(path) or left:
             incomplete.append(path)
 
     incomplete: list[Path] = []
@@ -562,9 +563,14 @@ def _write_messages(trace: Trace, form: str, output: Path) -> str:
 
 @contextmanager
 def _writing(output: Path, mode: str) -> Iterator[IO[Any]]:
-    """Open standard output, or a file that appears only when it is complete."""
+    """Open standard output, a device or a pipe; or a file, behind a link too, that appears only when it is complete."""
     if str(output) == "-":
         yield sys.stdout.buffer if mode == "wb" else sys.stdout
+        return
+    output = output.resolve()
+    if output.exists() and not output.is_file():
+        with output.open(mode, encoding=None if mode == "wb" else "utf-8") as file:
+            yield file
         return
     partial = output.with_name(f".{output.name}.{os.getpid()}")
     try:

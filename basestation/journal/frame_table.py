@@ -19,7 +19,7 @@ from packet_formats.records import RSSI_UNKNOWN, Reason
 
 from .merging import Chunk
 from .message_table import LQI_KNOWN, NOTHING, Fate, ReadMessages
-from .record_format import RecordKind
+from .record_format import RecordKind, Records
 
 FRAMES = pa.schema(
     [
@@ -167,8 +167,8 @@ def refused(
     at = np.flatnonzero(np.isin(fates, REFUSED))
     if not len(at):
         return
-    layout, chosen = layout_of(deployment), frames.chosen(at)
-    data, reasons = bulk.decode_data(Frames.of_buffer(*chosen.payloads(), layout.tinyos), layout)
+    chosen = frames.chosen(at)
+    data, reasons = _data_in(chosen, deployment)
     whose = chunk.journal[chunk.records.head["kind"] == RecordKind.FRAME][at]
     columns = (fates[at], reasons, data["source"], whose)
     for record, fate, reason, source, journal in zip(chosen, *(c.tolist() for c in columns), strict=True):
@@ -177,6 +177,21 @@ def refused(
         if not is_beacon and not is_ours:
             why = _why(fate, reason, source, deployment.network.motes)
             yield journal, why, {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
+
+
+def refused_by_mic(reading: ReadMessages, deployment: Deployment) -> int:
+    """How many messages had a wrong MIC, or one that nobody could check. A beacon without its proof is no message."""
+    at = np.flatnonzero(np.isin(reading.fates, (Fate.FORGED, Fate.UNCHECKED)))
+    if not len(at):
+        return 0
+    _, reasons = _data_in(reading.frames.chosen(at), deployment)
+    return int(((reading.fates[at] == Fate.FORGED) | (reasons == Reason.OK)).sum())
+
+
+def _data_in(frames: Records, deployment: Deployment) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """What frames say as data, and why those that are none are none."""
+    layout = layout_of(deployment)
+    return bulk.decode_data(Frames.of_buffer(*frames.payloads(), layout.tinyos), layout)
 
 
 def _why(fate: int, reason: int, source: int, motes: int) -> str:

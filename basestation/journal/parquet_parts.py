@@ -13,7 +13,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from basestation.traces.files import open_table, write_table
@@ -23,7 +22,8 @@ from packet_formats.keys import Key
 from packet_formats.phrases import many, visible
 
 from . import locking
-from .message_table import Carry, Fate, ReadMessages, read_messages
+from .frame_table import refused_by_mic
+from .message_table import Carry, ReadMessages, read_messages
 from .reader import Journal, JournalNote, Report, faults_of, read_journal, read_segment
 from .record_format import JournalError
 from .recovery import make_folder, sync_folder
@@ -71,7 +71,7 @@ def make_parts(
         reading = _make(journal, deployment, path, part, carry, report, mode)
         carry = reading.carry
         unchecked += len(reading.messages) if sealed and key is None else 0
-        refused += int(np.isin(reading.fates, (Fate.FORGED, Fate.UNCHECKED)).sum())
+        refused += refused_by_mic(reading, deployment)
         taken += len(reading.messages)
         made.append(part)
     if refused:

@@ -173,10 +173,17 @@ def senseless(segment: JournalSegment, at: int, record: Record, error: JournalEr
 
 
 def foreign(segment: JournalSegment, run: str) -> JournalFault | None:
-    """The fault of a segment that says itself that it is not of this run."""
-    if segment.header is None or segment.header.run == run:
+    """The fault of a segment that says itself that it is not of this run, or not the one that its name says."""
+    if segment.header is None:
         return None
-    return JournalFault(segment.path, 0, len(segment.raw), f"a segment of another run, {segment.header.run}")
+    right = segment_name(segment.header.segment)
+    if segment.header.run != run:
+        reason, renamed = f"a segment of another run, {segment.header.run}", False
+    elif segment.path.name != right:
+        reason, renamed = f"by its header it is {right}: a copy of that, or under a wrong name", True
+    else:
+        return None
+    return JournalFault(segment.path, 0, len(segment.raw), reason, intact=renamed)
 
 
 class Account:
@@ -425,8 +432,13 @@ def read_header(path: Path) -> Header | None:
         raise JournalError(f"{path}: {error}") from None
 
 
+def segment_name(number: int) -> str:
+    return f"{number:06}{SUFFIX}"
+
+
 def segment_paths(folder: Path) -> tuple[Path, ...]:
-    return tuple(sorted(folder.glob(f"[0-9]*{SUFFIX}")))
+    """The files of a run, in order. Whatever is no file, such as a pipe, is passed over."""
+    return tuple(sorted(path for path in folder.glob(f"[0-9]*{SUFFIX}") if path.is_file()))
 
 
 def find_journals(folder: Path) -> list[Path]:

@@ -87,7 +87,8 @@ def repair(folder: Path) -> Recovery:
             segment = read_segment(path, salt=known.salt)
             if (other := foreign(segment, known.run)) is not None:
                 faults.append(other)
-                aside += [_move(path, path.stem), *_move_parts(folder, path)]
+                if not other.intact:  # else whoever renamed it knows what to do
+                    aside += [_move(path, path.stem), *_move_parts(folder, path)]
                 continue
             last = path
             found = list(faults_of(segment))

@@ -21,7 +21,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.phrases import many
 
 from . import locking
-from .reader import SUFFIX, read_journal, segment_paths
+from .reader import read_journal, segment_name, segment_paths
 from .record_format import (
     PAYLOAD_LIMIT,
     Ending,
@@ -324,7 +324,7 @@ class JournalWriter:
 
     def _open_segment(self) -> None:
         content = encode_header(replace(self._header, segment=self._segments, first=self._next))
-        path = self.folder / f"{self._segments:06d}{SUFFIX}"
+        path = self.folder / segment_name(self._segments)
         write_whole(path, content, self._mode)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._path: Path = path

@@ -20,7 +20,7 @@ from basestation.journal.field_truth import FieldTruth
 from basestation.journal.frame_table import frame_rows, frames_of, refused
 from basestation.journal.merging import Chunk, merge, single
 from basestation.journal.message_table import Carry, ReadMessages, read_messages
-from basestation.journal.reader import Account, faults_of, read_segment, segment_paths
+from basestation.journal.reader import Account, faults_of, foreign, read_segment, segment_paths
 from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
@@ -111,8 +111,8 @@ def read_records(item: Input, path: Path, busy: bool, report: Report, final: boo
     except (JournalError, OSError) as error:
         report(bad_row(item, str(error).removeprefix(f"{path}: "), path=str(path)))
         return None
-    if segment.header is not None and segment.header.run != item.run:
-        report(bad_row(item, f"a segment of another run, {segment.header.run}", path=str(path)))
+    if (other := foreign(segment, item.run)) is not None:
+        report(bad_row(item, other.reason, path=str(path)))
         return None
     for fault in faults_of(segment):
         if not (fault.tail and busy):

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shutil
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
@@ -380,6 +382,42 @@ def test_listen_and_the_summary_agree_on_what_was_out_of_sync(tmp_path, trace_an
     assert heard.count("out of sync") == sum(mote["out_of_sync"] for mote in found) == 14
     assert heard.count("  deliver  ") == sum(mote["messages"] for mote in found)
     assert "may be a relay" in run("summary", tmp_path / "log").stdout
+
+
+def test_convert_writes_into_links_and_pipes_and_replaces_neither(log, tmp_path):
+    whole = run("convert", "--to", "csv", log, "-o", "-").stdout
+    target, link, pipe = tmp_path / "target", tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(target)
+    assert run("convert", "--to", "csv", log, "-o", link).exit_code == 0
+    assert link.is_symlink()
+    assert target.read_text() == whole
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_text)
+        assert run("convert", "--to", "csv", log, "-o", pipe).exit_code == 0
+        assert read.result() == whole
+    assert pipe.is_fifo()
+
+
+def test_a_segment_that_is_there_twice_is_told_and_read_once(log):
+    """So is one under another's name; and what is no file is none."""
+    whole, paths = records(log), read_journal(log).paths
+    assert len(paths) == 3
+    for name in (f"{len(paths):06}.cwj", "000001 (copy).cwj"):
+        shutil.copy(paths[1], log / name)
+        result = run("verify", log)
+        assert result.exit_code == 1
+        assert f"{name}: byte 0: by its header it is 000001.cwj: a copy of that" in result.stderr
+        assert f"{len(whole)} records" in result.stdout
+        assert list(read_journal(log).records(lambda fault: None)) == whole
+        assert run("repair", log).exit_code == 1
+        (log / name).unlink()
+    os.mkfifo(log / "000099.cwj")
+    assert run("verify", log).exit_code == 0
+    paths[1].rename(log / "000050.cwj")
+    result = run("verify", log)
+    assert "segment 1 is gone" in result.stdout
+    assert "000050.cwj: byte 0: by its header it is 000001.cwj" in result.stderr
 
 
 def test_convert_to_a_trace(log, tmp_path, trace_and_arrivals):

@@ -9,8 +9,12 @@ from basestation.journal.parquet_parts import PartRoller, make_parts, mics_of, p
 from basestation.journal.recovery import repair
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
 from packet_formats.keys import Key
+from packet_formats.layout import layout_of
+from packet_formats.messages import encode_message
+from packet_formats.tinyos import encode_packet
 from tests.journal.logs import refuse, refuse_damage, simulated, write
 from tests.live.test_guard import KEY, attacked, deployment, honest_line
+from tests.live.world import beacon
 
 
 def whole(folder):
@@ -111,6 +115,15 @@ def test_the_mics_in_parts_are_checked_or_said_not_to_be(tmp_path):
     assert len(together(tmp_path)) == 60 < taken
     assert mics_of(first) == "checked"
     assert make_parts(tmp_path, refuse, key=KEY) == []
+
+
+def test_a_beacon_whose_proof_was_lost_is_no_message_that_was_refused(tmp_path):
+    network = deployment()
+    line = list(honest_line(network, 60))
+    lonely = encode_packet(encode_message(beacon(50), layout_of(network)))
+    write(tmp_path, [*line[:40], line[39]._replace(packet=lonely), *line[40:]], network)
+    make_parts(tmp_path, refuse, key=KEY)
+    assert len(together(tmp_path)) == 60
 
 
 def test_a_roller_checks_by_its_key(tmp_path):
