@@ -127,6 +127,8 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
     stage.mkdir(exist_ok=True)
     if todo:
         note(f"{many(len(todo), 'run')} to take in, {report.unchanged} unchanged")
+    if known := sum(group not in todo and _has_key(group) for group in groups):
+        note(f"{many(known, 'unchanged run')} with MICs: if this key was not given then, --again checks them")
     for done in _staged(todo, stage, engine):
         if done.fault:
             report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
@@ -205,6 +207,10 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
             staged.rename(place)
     write_whole(_entry(tables, group), text)
     _entry(tables, group, UNFINISHED).unlink()
+
+
+def _has_key(group: Group) -> bool:
+    return any(item.key is not None and item.deployed.security.mic for item in group.inputs)
 
 
 def _unchecked(done: Done) -> int | None:

@@ -71,6 +71,23 @@ def ingested(folder: Path, *options: str) -> tuple[Rows, dict[str, Any], str]:
     return rows, json.loads(done.stdout), done.stderr
 
 
+def test_a_run_that_was_taken_in_without_the_key_is_pointed_out(tmp_path: Path) -> None:
+    network, key = deployment("shlc"), tmp_path / "site.key"
+    write_key(KEY, key)
+    logged(tmp_path / "logs", "run", network, honest_line(network, 20))
+    words = [str(tmp_path / "logs"), "--tables", str(tmp_path / "tables"), "--no-spark"]
+    for more, said in (
+        ([], "unchecked"),
+        (
+            ["--key", str(key)],
+            "1 unchanged run with MICs: if this key was not given then, --again checks them",
+        ),
+    ):
+        done = CliRunner().invoke(command, [*words, *more])
+        assert done.exit_code == 0
+        assert said in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("gateway", "scheme"),
     [
