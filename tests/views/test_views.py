@@ -94,6 +94,13 @@ class FakeStage:
 # ---- Lines ----
 
 
+def test_the_summary_tells_of_a_line_that_was_too_slow():
+    shot = FakeStage(busy).snapshot()
+    gateways = [replace(gateway, lags=2) for gateway in shot.gateways]
+    assert "slower" not in "".join(summary(shot))
+    assert ", 2 times slower than allowed for" in "".join(summary(replace(shot, gateways=gateways)))
+
+
 def shown(found: list[Happening]) -> tuple[list[str], list[str]]:
     lines: list[str] = []
     notes: list[str] = []
