@@ -67,7 +67,7 @@ def cut(log, folder, chance, count):
     edges = sorted({0, len(rows), *chance.sample(begins.tolist(), count)})
     folder.mkdir(parents=True)
     for place, (begin, end) in enumerate(pairwise(edges)):
-        content = encode_header(segment.header) + b"".join(rows[begin:end])
+        content = encode_header(replace(segment.header, segment=place)) + b"".join(rows[begin:end])
         (folder / f"{place:06d}.cwj").write_bytes(content)
 
 
