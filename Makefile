@@ -173,15 +173,22 @@ $(VENV)/.made: | debian
 $(VENV)/.firmware: requirements.lock pyproject.toml tools/locked_subset.py $(VENV)/.made
 	@$(BIN)/python tools/locked_subset.py firmware > $(VENV)/firmware.txt
 	@echo 'Installing PlatformIO by requirements.lock: the first time only.' >&2
-	$(BIN)/pip install -q --no-deps --require-hashes --only-binary :all: -r $(VENV)/firmware.txt
+	$(PIP_LOCKED) --only-binary :all: -r $(VENV)/firmware.txt
 	@touch $@
 
-# PySpark alone comes as source; setuptools, which builds it, is among the wheels.
+# pip uses one core, so two of them install half of the wheels each. PySpark alone comes as source; setuptools, which
+# builds it, is among the wheels.
+PIP_LOCKED := $(BIN)/pip install -q --no-deps --require-hashes
 $(VENV)/.locked: requirements.lock $(VENV)/.made | $(VENV)/.firmware
-	@awk '/^[a-z]/ { spark = /^pyspark==/ } { print > ("$(VENV)/" (spark ? "spark" : "wheels") ".txt") }' requirements.lock
+	@awk '/^[a-z]/ { name = /^pyspark==/ ? "spark" : "half" (++count % 2) } \
+	    { print > ("$(VENV)/" name ".txt") }' requirements.lock
 	@echo 'Installing the Python packages of requirements.lock: some minutes, the first time only.' >&2
-	$(BIN)/pip install -q --no-deps --require-hashes --only-binary :all: -r $(VENV)/wheels.txt
-	$(BIN)/pip install -q --no-deps --require-hashes --no-build-isolation -r $(VENV)/spark.txt
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync $(VENV)/half0.installed $(VENV)/half1.installed
+	$(PIP_LOCKED) --no-build-isolation -r $(VENV)/spark.txt
+	@touch $@
+
+$(VENV)/half%.installed: requirements.lock
+	$(PIP_LOCKED) --only-binary :all: -r $(VENV)/half$*.txt
 	@touch $@
 
 # setuptools comes with the lock, so this step fetches nothing.
