@@ -328,7 +328,7 @@ def _summed_up(gateway: GatewayView) -> str:
         (gateway.records_lost, f"{many(gateway.records_lost, 'heard record')} lost"),
         (gateway.dropped, f"{gateway.dropped} dropped by the gateway"),
         (gateway.gaps, many(gateway.gaps, "gap")),
-        (gateway.lags, f"{many(gateway.lags, 'time')} slower than allowed for"),
+        (gateway.lags, f"slower than allowed for {many(gateway.lags, 'time')}"),
     )
     wrong = ", ".join(text for count, text in counted if count)
     kind = ", not Causeway's: times from beacons and health messages" if gateway.foreign else ""

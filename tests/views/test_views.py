@@ -98,7 +98,7 @@ def test_the_summary_tells_of_a_line_that_was_too_slow():
     shot = FakeStage(busy).snapshot()
     gateways = [replace(gateway, lags=2) for gateway in shot.gateways]
     assert "slower" not in "".join(summary(shot))
-    assert ", 2 times slower than allowed for" in "".join(summary(replace(shot, gateways=gateways)))
+    assert ", slower than allowed for 2 times" in "".join(summary(replace(shot, gateways=gateways)))
 
 
 def shown(found: list[Happening]) -> tuple[list[str], list[str]]:
