@@ -421,20 +421,32 @@ static bool send_frame(outbox_frame_t *frame, uint32_t now)
 
 #if CAUSEWAY_MIC_BYTES
 
-/* To seal a message takes longer than a turn: own ones are stamped and sealed as soon as their phase begins.
- */
+static bool is_to_seal(const outbox_frame_t *frame, uint32_t now)
+{
+    return frame->used && frame->kind == OUTBOX_OWN && !clock_before(now, frame->not_before) &&
+           is_time(frame, round_now) && has_place(frame);
+}
+
+/* To seal a message takes longer than a turn: own ones are stamped and sealed as soon as their phase begins,
+ * the oldest first. One that is put off keeps its place, so there is an end to it. */
 static void seal_own(uint32_t now)
 {
-    for (outbox_frame_t *frame = frames; round_now <= SCHEDULE_URGENT && frame < END; frame++) {
-        if (!frame->used || frame->kind != OUTBOX_OWN || clock_before(now, frame->not_before) ||
-            !is_time(frame, round_now) || !has_place(frame)) {
-            continue;
+    for (uint8_t left = OUTBOX_ROOM; round_now <= SCHEDULE_URGENT && left > 0; left--) {
+        outbox_frame_t *oldest = NULL;
+        for (outbox_frame_t *frame = frames; frame < END; frame++) {
+            if (is_to_seal(frame, now) &&
+                (oldest == NULL || clock_before(frame->not_before, oldest->not_before))) {
+                oldest = frame;
+            }
         }
-        outbox_frame_t own = *frame;
-        frame->used = false;
+        if (oldest == NULL) {
+            return;
+        }
+        outbox_frame_t own = *oldest;
+        oldest->used = false;
         if (get_ready(&own, now)) {
             own.kind = OUTBOX_RELAY;
-            *frame = own;
+            *oldest = own;
         }
     }
 }

@@ -241,6 +241,22 @@ def test_what_waited_for_long_arrives(
     assert mote.messages["late"] == 0
 
 
+def test_with_a_key_the_oldest_reading_is_stamped_first(sealed: Deployment, require_tool) -> None:
+    """They wait in places that became free in any order."""
+    watched = Watched(require_tool("gcc"), sealed, motes=3)
+    found_itself(watched)
+    watched.arrived()
+    watched.run(30 * watched.times.period / HZ)
+    came: dict[int, dict[int, int]] = {mote.id: {} for mote in watched.motes}
+    for _, _, message in watched.gateway.pairs():
+        if isinstance(message, Data):
+            came[message.source].setdefault(message.sequence, int.from_bytes(message.data[:2], "little"))
+    for readings in came.values():
+        in_order = [readings[sequence] for sequence in sorted(readings)]
+        assert len(in_order) > 60
+        assert in_order == sorted(in_order)
+
+
 def test_a_mote_knows_its_duty(deployment: Deployment, require_tool) -> None:
     watched = Watched(require_tool("gcc"), deployment, motes=1)
     (mote,) = watched.motes
