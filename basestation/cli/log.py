@@ -382,6 +382,8 @@ def repair(folder: Path) -> None:
         if tell.count > left:
             aside = ", ".join(kept.name for kept in recovery.aside if kept not in parts)
             done.append(f"{many(tell.count - left, 'fault')} put aside in {aside}")
+        if left:
+            done.append(f"{many(left, 'file')} left under a wrong name")
         if recovery.marked:
             done.append("its end marked")
         if parts:
@@ -390,13 +392,18 @@ def repair(folder: Path) -> None:
                 f"the messages made before put aside in {names}; basestation log parts makes new parts"
             )
         common.echo(f"{path}: {'; '.join(done) or 'nothing to repair'}")
-        if _tell_left(path) or left:
+        if _tell_left(path):
             incomplete.append(path)
+        if left:
+            misplaced.append(path)
 
     incomplete: list[Path] = []
+    misplaced: list[Path] = []
     _each(folder, repair_one)
     if incomplete:
         common.fail(f"{many(len(incomplete), 'run')} can be read now, but not everything is there")
+    if misplaced:
+        common.fail("rename what has a wrong name, or remove it if it is a copy")
 
 
 @command.command(

@@ -24,7 +24,16 @@ from packet_formats.phrases import many, visible
 from . import locking
 from .frame_table import refused_by_mic
 from .message_table import Carry, ReadMessages, read_messages
-from .reader import Journal, JournalNote, Report, faults_of, read_journal, read_segment
+from .reader import (
+    Journal,
+    JournalNote,
+    JournalSegment,
+    Report,
+    faults_of,
+    foreign,
+    read_journal,
+    read_segment,
+)
 from .record_format import JournalError
 from .recovery import make_folder, sync_folder
 
@@ -68,7 +77,11 @@ def make_parts(
                 carry = _carry_of(part)
                 continue
             again = True  # those after it go on from it
-        reading = _make(journal, deployment, path, part, carry, report, mode)
+        segment = read_segment(path)
+        if (other := foreign(segment, journal.header.run)) is not None:
+            report(other)
+            continue
+        reading = _make(journal, deployment, segment, part, carry, report, mode)
         carry = reading.carry
         unchecked += len(reading.messages) if sealed and key is None else 0
         refused += refused_by_mic(reading, deployment)
@@ -102,14 +115,19 @@ def _carry_of(part: Path) -> Carry:
 
 
 def _make(
-    journal: Journal, deployment: Deployment, path: Path, part: Path, carry: Carry, report: Report, mode: int
+    journal: Journal,
+    deployment: Deployment,
+    segment: JournalSegment,
+    part: Path,
+    carry: Carry,
+    report: Report,
+    mode: int,
 ) -> ReadMessages:
-    segment = read_segment(path)
     for fault in faults_of(segment):
         report(fault)
     reading = read_messages(segment.records, deployment, carry)
     said = metadata(journal.header.run, deployment, origin_of(journal))
-    said |= {META_SEGMENT: path.name, META_CARRY: reading.carry.to_json()}
+    said |= {META_SEGMENT: segment.path.name, META_CARRY: reading.carry.to_json()}
     if deployment.security.mic:
         said[META_MICS] = UNCHECKED if deployment.key is None else CHECKED
     partial = part.with_name(f".{part.name}.{os.getpid()}")

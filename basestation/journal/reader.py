@@ -176,14 +176,17 @@ def foreign(segment: JournalSegment, run: str) -> JournalFault | None:
     """The fault of a segment that says itself that it is not of this run, or not the one that its name says."""
     if segment.header is None:
         return None
-    right = segment_name(segment.header.segment)
     if segment.header.run != run:
-        reason, renamed = f"a segment of another run, {segment.header.run}", False
-    elif segment.path.name != right:
-        reason, renamed = f"by its header it is {right}: a copy of that, or under a wrong name", True
-    else:
-        return None
-    return JournalFault(segment.path, 0, len(segment.raw), reason, intact=renamed)
+        reason = f"a segment of another run, {segment.header.run}"
+        return JournalFault(segment.path, 0, len(segment.raw), reason)
+    reason = misnamed(segment.path, segment.header)
+    return JournalFault(segment.path, 0, len(segment.raw), reason, intact=True) if reason else None
+
+
+def misnamed(path: Path, header: Header) -> str:
+    """What is to be said of a segment file that has not the name of its number; empty if it has."""
+    right = segment_name(header.segment)
+    return "" if path.name == right else f"by its header it is {right}: a copy of that, or under a wrong name"
 
 
 class Account:

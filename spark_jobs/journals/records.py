@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from basestation.journal import fast
 from basestation.journal.frame_table import kind_column
-from basestation.journal.reader import HEADLESS, SUFFIX, read_header, salt_of, segment_paths
+from basestation.journal.reader import HEADLESS, SUFFIX, misnamed, read_header, salt_of, segment_paths
 from basestation.journal.record_format import JournalError, Records, decode_header, scan
 from basestation.traces.schema import bytes_array
 from spark_jobs.session import JobError
@@ -38,7 +38,11 @@ def journal_folders(paths: Sequence[str | Path]) -> list[Path]:
     for place in map(path_of, paths):
         if not place.exists():
             raise JobError(f"{place}: there is no such folder")
-        files = [place] if place.suffix == SUFFIX else sorted(place.rglob(f"[0-9]*{SUFFIX}"))
+        files = (
+            [place]
+            if place.suffix == SUFFIX
+            else sorted(path for path in place.rglob(f"[0-9]*{SUFFIX}") if path.is_file())
+        )
         found |= dict.fromkeys(file.parent.resolve() for file in files)
     return list(found)
 
@@ -62,7 +66,10 @@ def intact(path: Path, begin: int = 0, end: int | None = None, last: int = -1) -
         file.seek(begin)
         raw = file.read() if end is None else file.read(max(end - begin, 0))
     try:
-        start, salt = 0 if begin else decode_header(raw)[1], salt_of(path)
+        header, start = (None, 0) if begin else decode_header(raw)
+        if header is not None and (why := misnamed(path, header)):
+            raise JobError(f"{path}: {why}")
+        salt = salt_of(path)
     except JournalError as error:
         raise JobError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 

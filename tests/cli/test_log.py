@@ -20,6 +20,8 @@ from basestation.journal.writer import JournalError, JournalWriter, read_journal
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet
+from spark_jobs.journals.records import intact
+from spark_jobs.session import JobError
 from tests.journal.logs import VALUES, put_behind, records, simulated, write, write_everything
 
 
@@ -410,7 +412,15 @@ def test_a_segment_that_is_there_twice_is_told_and_read_once(log):
         assert f"{name}: byte 0: by its header it is 000001.cwj: a copy of that" in result.stderr
         assert f"{len(whole)} records" in result.stdout
         assert list(read_journal(log).records(lambda fault: None)) == whole
-        assert run("repair", log).exit_code == 1
+        repaired = run("repair", log)
+        assert repaired.exit_code == 1
+        assert "1 file left under a wrong name" in repaired.stdout
+        assert repaired.stderr.endswith("Error: rename what has a wrong name, or remove it if it is a copy\n")
+        parts = run("parts", log, "--again")
+        assert f"{name}: byte 0: by its header" in parts.stderr
+        assert name.replace("cwj", "parquet") not in {path.name for path in (log / "messages").iterdir()}
+        with pytest.raises(JobError, match="by its header it is 000001"):
+            intact(log / name)
         (log / name).unlink()
     os.mkfifo(log / "000099.cwj")
     assert run("verify", log).exit_code == 0
