@@ -105,7 +105,7 @@ static uint16_t shift_to(cw_stamp_t *state, uint32_t tick)
     if (ahead >= 0 && ahead <= CAUSEWAY_EPSILON)
         return (uint16_t)ahead;
     if (ahead < 0) {
-        slide(state, (uint32_t)-ahead);
+        slide(state, 0U - (uint32_t)ahead); /* -ahead may be no int32_t */
     } else {
         state->bounded++;
         clear(state);

@@ -120,11 +120,11 @@ static bool names(const radio_message_t *taken, const radio_message_t *message)
 
 static bool is_right(const radio_message_t *taken)
 {
-    bool right = !SEAL_MIC_BYTES || seal_check_taken(taken->data, timesync_network(clock_now()));
-    if (!right) {
+    if (SEAL_MIC_BYTES && !seal_check_taken(taken->data, timesync_network(clock_now()))) {
         traffic_forged();
+        return false;
     }
-    return right;
+    return true;
 }
 
 /* What names nothing of ours need not be checked. */

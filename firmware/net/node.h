@@ -66,16 +66,16 @@ bool node_send_urgent(const uint8_t *data);
 /** Send the deployment's values. */
 static inline bool node_send_values(const struct cw_values *values)
 {
-    uint8_t data[CAUSEWAY_DATA_BYTES];
-    cw_values_pack(values, data);
-    return node_send(data);
+    uint8_t packed[CAUSEWAY_DATA_BYTES];
+    cw_values_pack(values, packed);
+    return node_send(packed);
 }
 
 static inline bool node_send_values_urgent(const struct cw_values *values)
 {
-    uint8_t data[CAUSEWAY_DATA_BYTES];
-    cw_values_pack(values, data);
-    return node_send_urgent(data);
+    uint8_t packed[CAUSEWAY_DATA_BYTES];
+    cw_values_pack(values, packed);
+    return node_send_urgent(packed);
 }
 #endif
 

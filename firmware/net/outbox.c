@@ -80,7 +80,7 @@ outbox_frame_t *outbox_new(outbox_kind_t kind, uint8_t type, uint8_t length, uin
 {
     outbox_frame_t *frame = outbox_place();
     if (frame) {
-        frame->kind = kind;
+        frame->kind = (uint8_t)kind;
         frame->not_before = not_before;
         frame->deadline = deadline;
         frame->tries = 0;

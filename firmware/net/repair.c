@@ -16,19 +16,22 @@
 static uint8_t list[LIST_BYTES]; /* the gateway's own, or as in the beacon that we follow */
 
 /* The byte of the list that tells of a message, and its bit there. */
-static uint8_t *place_of(const uint8_t *payload, uint8_t *bit)
+typedef struct {
+    uint8_t *byte, bit;
+} list_place_t;
+
+static list_place_t place_of(const uint8_t *payload)
 {
     uint16_t at = (uint16_t)(cw_data_source(payload) * CAUSEWAY_REPAIR_BITS +
                              cw_data_sequence(payload) % CAUSEWAY_REPAIR_BITS);
-    *bit = (uint8_t)(1U << (at & 7));
-    return list + at / 8;
+    return (list_place_t){list + at / 8, (uint8_t)(1U << (at & 7))};
 }
 
 void repair_on_arrival(const radio_message_t *message)
 {
-    uint8_t bit;
     if (cw_data_source(message->data) < CAUSEWAY_MOTES) {
-        *place_of(message->data, &bit) |= bit;
+        list_place_t place = place_of(message->data);
+        *place.byte |= place.bit;
     }
 }
 
@@ -80,11 +83,11 @@ void repair_on_beacon(const uint8_t *beacon, uint32_t now)
     }
     for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
         outbox_frame_t *frame = outbox_frame(i);
-        uint8_t bit;
         if (!frame || frame->kind != OUTBOX_KEPT) {
             continue;
         }
-        if (*place_of(frame->message.data, &bit) & bit) {
+        list_place_t place = place_of(frame->message.data);
+        if (*place.byte & place.bit) {
             frame->used = false;
         } else {
             send_again(frame, now);

@@ -100,7 +100,7 @@ static uint16_t later(uint16_t a, uint16_t b)
 static __attribute__((noinline)) uint16_t at(uint32_t local)
 {
     uint32_t since = local - starts;
-    if ((int32_t)since < 0) {
+    if (clock_before(local, starts)) {
         return 0;
     }
     return since < AT_MOST ? (uint16_t)since : AT_MOST;
@@ -163,7 +163,8 @@ static __attribute__((noinline)) bool speaks_soon(uint32_t now)
 
 static bool has_beacon(void)
 {
-    return (number & (CAUSEWAY_BEACON_EVERY - 1)) == 0;
+    /* cppcheck-suppress moduloofone ; in some deployments each window has one */
+    return number % CAUSEWAY_BEACON_EVERY == 0;
 }
 
 /* Windows with a beacon since that of the last one taken. */

@@ -107,15 +107,19 @@ def _fetch(folder: Path) -> bool:
 
 
 def _write(folder: Path, number: str) -> None:
-    """Write the files that make a folder a package. package.json comes last: with it the package is complete."""
-    spec = {"owner": "platformio", "id": None, "name": NAME, "requirements": None, "uri": None}
-    about = {"name": NAME, "version": registry_number(number)}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "scons.py").write_text(START, encoding="utf-8")
+    make_package(folder, registry_number(number), "PyPI's scons")
+
+
+def make_package(folder: Path, number: str, description: str) -> None:
+    """Make a folder a package of PlatformIO's. package.json comes last: with it the package is complete."""
+    spec = {"owner": "platformio", "id": None, "name": folder.name, "requirements": None, "uri": None}
+    about = {"name": folder.name, "version": number}
     files = {
-        "scons.py": START,
         ".piokeep": "",
         ".piopm": json.dumps({**about, "type": "tool", "spec": spec}),
-        "package.json": json.dumps({**about, "system": "*", "description": "PyPI's scons"}),
+        "package.json": json.dumps({**about, "system": "*", "description": description}),
     }
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")

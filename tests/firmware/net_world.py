@@ -69,7 +69,11 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
         path for part in ("core", "hal", "net", "apps") for path in sorted((firmware / part).rglob("*.h"))
     ]
     include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
-    command = [gcc, *FLAGS, *SANITIZE, "-O1", "-fPIC", *include, *options]
+    checks = [
+        *SANITIZE,
+        *(["-fsanitize-trap=undefined"] if "clang" in gcc else []),
+    ]  # libraries lack its messages
+    command = [gcc, *FLAGS, *checks, "-O1", "-fPIC", *include, *options]
     key = key_of(" ".join(command), *headers)  # the folder's name stands for what is in it
     common = build(folder / f"net-{key}-{key_of(*shared)}.o", [*command, "-c", one_unit(folder, shared)])
     link = ["-shared", "-Wl,-Bsymbolic", "-Wl,--wrap=netclock_set", f"-DHOST_GATEWAY={int(app == 'gateway')}"]

@@ -67,6 +67,24 @@ def test_compiles_without_a_warning(
         subprocess.run([compiler, *FLAGS, *include, "-c", source, "-o", tmp_path / "x.o"], check=True)
 
 
+def test_no_board_code_compiles_for_another_processor(
+    root: Path, require_tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Some of it would: an ATmega1281 has an MCUCR too, but no bits for sleep in it."""
+    layout(root, "micaz", 1, tmp_path)
+    include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", tmp_path)]
+    flags = ["-mmcu=atmega1281", *FLAGS[1:], *include, "-fsyntax-only"]
+    found = sorted((root / "firmware/boards").rglob("*.c"))
+    assert len(found) >= 10
+    for source in found:
+        done = subprocess.run(
+            [require_tool("avr-gcc"), *flags, source], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "#error" in done.stderr, "ATmega128" in done.stderr) == (1, True, True), (
+            source
+        )
+
+
 class Answer(NamedTuple):
     """What the probe said, and when it began to, in ns."""
 

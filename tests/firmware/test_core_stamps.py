@@ -16,7 +16,7 @@ from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout
 from tests.firmware.bridge import Buffer, Core, shorts
-from tests.firmware.cores import core_of, name_of, stamp_cases, stamp_deployments
+from tests.firmware.cores import core_of, described, name_of, stamp_cases, stamp_deployments
 
 OK, BOUNDED, REFUSED = range(3)
 FEW = settings(max_examples=settings().max_examples // 5)  # of each of many layouts
@@ -175,6 +175,21 @@ def test_ticks_and_the_clock_field(
     ahead = core.call("bridge_clock_ahead", value, now & mask, returns=ctypes.c_int32)
     assert now + ahead == unwrap(value % scheme.modulus, now, scheme.lead, scheme.modulus)
     assert core.call("bridge_tick", now & 0xFFFFFFFF) == (now & 0xFFFFFFFF) >> core.layout.tick_log2
+
+
+@pytest.mark.parametrize("entries", [0, 2], ids=["dpc2", "kn"])
+def test_half_the_range_of_a_cycle_long_tick_may_pass(
+    entries: int, require_tool: Callable[[str], str]
+) -> None:
+    """The top is INT32_MIN ahead of the clock then, whose negative is no int32_t: the sanitizer ends the process."""
+    stamp = {"scheme": "kn", "entries": entries} if entries else {"scheme": "dpc2"}
+    core = core_of(require_tool("gcc"), described(0, 10, 10, stamp))
+    mote = Mote(core, timed_scheme_of(core.deployment), 7)
+    first = mote.send()
+    mote.rt += 2**31
+    mote.receive(first)  # of a clock value that is long past
+    mote.rt += 2**31
+    mote.send()
 
 
 @pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)

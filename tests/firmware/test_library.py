@@ -89,6 +89,15 @@ def test_each_header_stands_alone_and_is_c_plus_plus_too(require_tool: Tool, tmp
             run([*command, *includes(XBEE), "-fsyntax-only", source])
 
 
+def test_each_header_is_c_plus_plus_of_98_on_the_avr(require_tool: Tool, tmp_path: Path) -> None:
+    """The language of avr-g++ 5 if nobody names another. Its stdint.h keeps UINT32_C and the like from such C++."""
+    source = tmp_path / "one.cpp"
+    for header in public_headers():
+        source.write_text(f"#include <causeway/{header.name}>\n")
+        command = [require_tool("avr-gcc"), "-mmcu=atmega328p", "-std=gnu++98", *WARNINGS, "-fsyntax-only"]
+        run([*command, *includes(CLOCKED), source])
+
+
 def test_with_mics_the_calls_are_there_only_for_who_seals(require_tool: Tool, tmp_path: Path) -> None:
     """They make and check none: a program that does not know would believe anybody, and be refused by everybody."""
     sealed = replace(CLOCKED, security=SecuritySettings(4, "site.key"))

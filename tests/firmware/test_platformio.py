@@ -11,11 +11,16 @@ from pathlib import Path
 
 import image
 import layout
+import path_cppcheck
 import pypi_scons
 import pytest
 
 from basestation.testbed import engine
+from basestation.testbed.images import environments
 from basestation.testbed.truth_log import DriverFault, Signal
+from packet_formats import cheader
+from packet_formats.boards import BOARDS
+from packet_formats.deployment import load
 from tests.firmware.ihex import from_ihex
 
 HEADERS = {"core/add.h": "#include <stdint.h>\nuint8_t add(uint8_t a, uint8_t b);\n"}
@@ -318,11 +323,44 @@ def test_tests_pass_and_fail_alike_on_the_host_and_on_the_emulated_chip(project,
             assert (environment, name, status) in cases
 
 
+def test_the_monitor_has_the_speed_of_a_gateway(project):
+    found = json.loads(project.run("project", "config", "--json-output").stdout)
+    speeds = {section: dict(options).get("monitor_speed") for section, options in found}
+    for board in BOARDS.values():
+        for environment in environments(board.name):
+            assert speeds[f"env:{environment}"] == board.baud
+
+
 def test_upload_calls_avrdude(project):
     done = project.run("run", "-e", "mica2", "-t", "upload", "--upload-port", "/dev/ttyUSB3")
     assert done.returncode == 0, done.stdout
     hexfile = ".pio/build/mica2/firmware.hex"
     assert project.take_calls() == [f"-q -c mib510 -p m128 -P /dev/ttyUSB3 -b 115200 -U flash:w:{hexfile}:i"]
+
+
+def test_check_takes_cppcheck_from_path(project, require_tool):
+    require_tool("cppcheck")
+    done = project.run("check", "-e", "mica2")
+    assert (done.returncode, "No defects found" in done.stdout) == (0, True), done.stdout
+    source = project.folder / "firmware/core/fault.c"
+    source.write_text("int fault(void);\nint fault(void) { int list[2] = {1, 2}; return list[2]; }\n")
+    done = project.run("check", "-e", "mica2", "--fail-on-defect", "high")
+    source.unlink()
+    assert done.returncode == 1, done.stdout
+    assert "fault.c:2: [high:error] Array 'list[2]' accessed at index 2" in done.stdout
+
+
+def test_cppcheck_of_the_registry_is_left_alone_and_asked_for_where_there_is_none(tmp_path, monkeypatch):
+    pytest.importorskip("platformio")
+    folder = tmp_path / path_cppcheck.NAME
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not path_cppcheck.provide(tmp_path)
+    assert not folder.exists()
+    folder.mkdir()
+    for name in ("package.json", "cppcheck"):
+        (folder / name).write_text("theirs")
+    assert path_cppcheck.provide(tmp_path)
+    assert {file.read_text() for file in folder.iterdir()} == {"theirs"}
 
 
 def test_upload_without_a_port_says_what_is_missing(project):
@@ -401,6 +439,43 @@ def test_an_app_outside_the_repository(pio, root, testbed, tmp_path):
     counts = list(dict.fromkeys(sent))  # without a gateway each goes out several times
     assert len(counts) >= 3
     assert counts == list(range(1, len(counts) + 1))
+
+
+OTHERS_INI = """
+[platformio]
+core_dir = .pio-core
+platforms_dir = ${{platformio.workspace_dir}}/platforms
+[env]
+lib_deps = symlink://{firmware}/core
+[env:host]
+platform = symlink://{firmware}/platforms/host
+[env:avr]
+platform = symlink://{firmware}/platforms/mica
+board = micaz
+build_flags = -std=gnu++98
+"""
+OTHERS_CODE = """
+#include <causeway/mote.h>
+static cw_mote_t mote;
+int main() { cw_mote_start(&mote, 1, 2, cw_tick(77)); return 0; }
+"""
+
+
+def test_the_core_is_a_library_of_somebody_else_s_project(pio, root, tmp_path):
+    """As docs/library.md says: the layout's header is in the project's include folder. avr-g++ 5 takes C++ of 98."""
+    project = Project(pio, root, tmp_path / "causeway", ["firmware"])
+    mine = tmp_path / "my project"
+    for name, text in {
+        "platformio.ini": OTHERS_INI.format(firmware=project.folder / "firmware"),
+        "src/main.cpp": OTHERS_CODE,
+        "include/causeway_layout.h": cheader.render(load(root / "firmware/core/examples/deployment.toml")),
+    }.items():
+        (mine / name).parent.mkdir(parents=True, exist_ok=True)
+        (mine / name).write_text(text)
+    project.folder = mine
+    done = project.run("run")
+    assert done.returncode == 0, done.stdout
+    assert "2 succeeded" in done.stdout
 
 
 def test_which_app_is_built(root, tmp_path, monkeypatch):

@@ -4,11 +4,11 @@
  * nothing in between.
  */
 #include <avr/interrupt.h>
-#include <avr/io.h>
 #include <stdbool.h>
 #include <util/atomic.h>
 
 #include "boards/mica/adc_share.h"
+#include "boards/mica/atmega128.h"
 #include "boards/mica/board_pins.h"
 #include "causeway/flag.h"
 #include "hal/board.h"

@@ -2,11 +2,11 @@
 #include "hal/board.h"
 
 #include <avr/interrupt.h>
-#include <avr/io.h>
 #include <avr/wdt.h>
 #include <util/atomic.h>
 #include <util/delay.h>
 
+#include "boards/mica/atmega128.h"
 #include "boards/mica/board_pins.h"
 
 /* Port A: LEDs and the flash chip's select are low when active; PA4 is the serial id's wire, PA5 and PA6 are

@@ -24,9 +24,9 @@
 #include "hal/clock.h"
 
 #include <avr/interrupt.h>
-#include <avr/io.h>
 #include <util/atomic.h>
 
+#include "boards/mica/atmega128.h"
 #include "boards/mica/clock_sleep.h"
 #include "boards/mica/events_pending.h"
 #include "causeway_layout.h"

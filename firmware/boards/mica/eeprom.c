@@ -1,6 +1,7 @@
 /* EEPROM. avr-libc's functions keep the timed sequence of a write away from interrupts. */
 #include <avr/eeprom.h>
 
+#include "boards/mica/atmega128.h"
 #include "hal/board.h"
 
 uint8_t eeprom_get(uint16_t address)

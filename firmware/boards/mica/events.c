@@ -2,10 +2,10 @@
 #include "hal/events.h"
 
 #include <avr/interrupt.h>
-#include <avr/io.h>
 #include <avr/sleep.h>
 #include <util/atomic.h>
 
+#include "boards/mica/atmega128.h"
 #include "boards/mica/clock_sleep.h"
 #include "boards/mica/events_pending.h"
 #include "causeway_layout.h"

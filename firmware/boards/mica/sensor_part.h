@@ -2,9 +2,9 @@
 #ifndef MICA_SENSOR_PART_H
 #define MICA_SENSOR_PART_H
 
-#include <avr/io.h>
 #include <stdint.h>
 
+#include "boards/mica/atmega128.h"
 #include "causeway_layout.h"
 #include "hal/clock.h"
 #include "hal/sensor.h"

@@ -2,9 +2,9 @@
 #include "hal/uart.h"
 
 #include <avr/interrupt.h>
-#include <avr/io.h>
 #include <util/atomic.h>
 
+#include "boards/mica/atmega128.h"
 #include "boards/mica/events_pending.h"
 #include "hal/events.h"
 #include "hal/power.h"

@@ -3,9 +3,10 @@
 #define MICA2_CC1000_PINS_H
 
 #include <avr/interrupt.h>
-#include <avr/io.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "boards/mica/atmega128.h"
 
 #define CC1000_ROM __flash
 

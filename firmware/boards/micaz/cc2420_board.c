@@ -3,10 +3,10 @@
 #include "chips/cc2420/cc2420_board.h"
 
 #include <avr/interrupt.h>
-#include <avr/io.h>
 #include <util/atomic.h>
 #include <util/delay.h>
 
+#include "boards/mica/atmega128.h"
 #include "boards/mica/board_pins.h"
 
 enum {

@@ -12,8 +12,8 @@
 #include "causeway_layout.h"
 
 #define CW_TICK_BITS (32 - CAUSEWAY_TICK_LOG2)
-#define CW_TICK_MASK (UINT32_MAX >> CAUSEWAY_TICK_LOG2)
-#define CW_TICK_SIGN (UINT32_C(1) << (CW_TICK_BITS - 1))
+#define CW_TICK_MASK ((uint32_t)-1 >> CAUSEWAY_TICK_LOG2)
+#define CW_TICK_SIGN ((uint32_t)1 << (CW_TICK_BITS - 1))
 
 /** The tick of a network time. */
 static inline uint32_t cw_tick(uint32_t network_time)
@@ -30,7 +30,7 @@ static inline int32_t cw_tick_diff(uint32_t a, uint32_t b)
 }
 
 /* Ticks for which a frame may wait to be looked at: the watchdog's 2 s of a 32768 Hz crystal, or one tick. */
-#define CW_WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
+#define CW_WAITED_MOST ((int32_t)((uint32_t)2 * 32768 >> CAUSEWAY_TICK_LOG2) + 1)
 
 /** The tick of the next event, `last` being that of the one before; it is changed. A frame that is looked at
  * after a later event takes that one's tick. A last event that seems to be far ahead is one of half the

@@ -6,10 +6,13 @@ from pathlib import Path
 from platformio.public import PlatformBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import path_cppcheck
 import pypi_scons
 
 
 class HostPlatform(PlatformBase):
     def configure_default_packages(self, options, targets):
         super().configure_default_packages(options, targets)
-        pypi_scons.provide(self.config.get("platformio", "packages_dir"))
+        packages = self.config.get("platformio", "packages_dir")
+        pypi_scons.provide(packages)
+        path_cppcheck.provide(packages)

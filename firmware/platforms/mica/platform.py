@@ -7,6 +7,7 @@ from pathlib import Path
 from platformio.public import PlatformBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import path_cppcheck
 import pypi_scons
 
 # PlatformIO's package; the program that makes it unnecessary; where Debian has that.
@@ -19,7 +20,9 @@ PROGRAM_OF = {
 class MicaPlatform(PlatformBase):
     def configure_default_packages(self, options, targets):
         super().configure_default_packages(options, targets)
-        pypi_scons.provide(self.config.get("platformio", "packages_dir"))
+        packages = self.config.get("platformio", "packages_dir")
+        pypi_scons.provide(packages)
+        path_cppcheck.provide(packages)
         programming = any("upload" in target or target == "fuses" for target in targets)
         wanted = {"toolchain-atmelavr": True, "tool-avrdude": programming}
         for package, (program, debian) in PROGRAM_OF.items():

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#define __AVR_ATmega128__ 1
+
 #define _BV(bit) (1 << (bit))
 
 enum {
