@@ -285,12 +285,10 @@ def _verify(path: Path, as_json: bool) -> Summary:
             }
         )
         return summary
-    state = many(len(summary.faults), "fault") if summary.faults else "all can be read"
-    if not summary.missing and not summary.faults:
-        state = "all is there" if summary.header.salt else "all can be read"
+    whole = "all is there" if summary.header.salt else "all can be read"
     common.echo(
         f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}, "
-        f"{_end(summary, live)}: {state}"
+        f"{_end(summary, live)}: {tell.lacks or whole}"
     )
     for line in _missing(summary.missing):
         common.echo(line)
@@ -302,6 +300,8 @@ def _tell_all(summary: Summary, tell: _LogFaults) -> None:
         tell(remark)
     for fault in summary.faults:
         tell(fault)
+    for hole in summary.missing:
+        tell(hole)
 
 
 ENDS: dict[int, str] = {

@@ -4,8 +4,9 @@ The folder itself is locked, so that nobody can take the lock away by deleting a
 It is locked too: for file systems that lock no folders, and for older versions. A writer that ends in order removes it.
 So a journal with such a file and without a holder was interrupted.
 
-A writer whose disk is full notes in the file which record would be the next. The room for that is taken when the lock
-is, so that it can be written then. If the writer is interrupted before the log itself can tell, its recovery does.
+A writer whose disk is full notes in the file which record would be the next, how many before it were lost, and why. The
+room for that is taken when the lock is, so that it can be written then. If the writer is interrupted before the log
+itself can tell, its recovery does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from typing import NamedTuple
 from .record_format import JournalError
 
 LOCK = "lock"
-LINE = 32  # bytes of each of the file's two lines: who holds it, and the next record's number
+LINE = 32  # bytes of each of the file's first two lines: who holds it, and the next record's number
+REASON = 128  # bytes of the third line: how many records were lost, and why
 TRIES, PAUSE_S = 10, 0.01  # somebody who only looks whether it is taken holds it for a moment
 
 
@@ -84,27 +86,39 @@ def _take_file(folder: Path) -> int:
             break
         os.close(handle)  # taken away by its last holder while we waited for it
     os.pwrite(handle, _line(f"process {os.getpid()}"), 0)
-    if os.fstat(handle).st_size < 2 * LINE:
-        os.pwrite(handle, _line(""), LINE)
+    if os.fstat(handle).st_size < 2 * LINE + REASON:
+        os.pwrite(handle, _line("") + _line("", REASON), LINE)
     return handle
 
 
-def _line(text: str) -> bytes:
-    return text.ljust(LINE - 1).encode() + b"\n"
+def _line(text: str, size: int = LINE) -> bytes:
+    return text.encode(errors="replace")[: size - 1].ljust(size - 1) + b"\n"
 
 
-def note_next(held: Held, number: int) -> None:
-    """Records up to this number were to be written."""
+def note_lost(held: Held, number: int, count: int, reason: str) -> None:
+    """The next record would have this number; the `count` before it could not be written."""
     with contextlib.suppress(OSError):
-        os.pwrite(held.file_handle, _line(f"next {number}"), LINE)
+        os.pwrite(held.file_handle, _line(f"next {number}") + _line(f"{count} {reason}", REASON), LINE)
 
 
-def noted_next(folder: Path) -> int:
-    """What `note_next` noted; 0 if it noted nothing."""
+class Lost(NamedTuple):
+    """What `note_lost` noted. An older version noted no more than the number."""
+
+    number: int = 0
+    records: int = 0
+    reason: str = ""
+
+
+def noted_lost(folder: Path) -> Lost:
+    """What a writer noted of records that could not be written, if it did."""
+    noted = Lost()
     with contextlib.suppress(OSError, ValueError):
-        word, number = (folder / LOCK).read_bytes()[LINE : 2 * LINE].split()
-        return int(number) if word == b"next" else 0
-    return 0
+        raw = (folder / LOCK).read_bytes()[LINE:]
+        word, number = raw[:LINE].split()
+        noted = Lost(int(number)) if word == b"next" else noted
+        count, _, reason = raw[LINE : LINE + REASON].decode(errors="replace").strip().partition(" ")
+        noted = noted._replace(records=int(count), reason=reason)
+    return noted
 
 
 def _is_there(folder: Path, handle: int) -> bool:

@@ -28,7 +28,17 @@ from .reader import (
     read_segment,
     segment_paths,
 )
-from .record_format import Ending, Header, JournalError, encode_header, end_mark
+from .record_format import (
+    Ending,
+    Header,
+    JournalError,
+    Record,
+    RecordKind,
+    encode_header,
+    encode_record,
+    end_mark,
+    lost_payload,
+)
 
 TEMPORARY = ".new"
 ANYBODY = 0o666  # less what the umask takes
@@ -60,7 +70,7 @@ def recover(folder: Path) -> Recovery:
             segment = read_segment(path, salt=salt)
             faults += faults_of(segment)
             aside += _cut_tail(segment)
-        marked = bool(paths) and _mark_end(paths[-1], salt, Ending.INTERRUPTED, locking.noted_next(folder))
+        marked = bool(paths) and _mark_end(paths[-1], salt, Ending.INTERRUPTED, locking.noted_lost(folder))
         return Recovery(folder, tuple(faults), tuple(aside), marked)
 
 
@@ -101,7 +111,7 @@ def repair(folder: Path) -> Recovery:
             if found:
                 aside += _move_parts(folder, path)
         how = Ending.INTERRUPTED if interrupted else Ending.CUT
-        marked = last is not None and _mark_end(last, known.salt, how, locking.noted_next(folder))
+        marked = last is not None and _mark_end(last, known.salt, how, locking.noted_lost(folder))
         return Recovery(folder, tuple(faults), tuple(aside), marked)
 
 
@@ -126,20 +136,26 @@ def _run_of(folder: Path, headers: Iterable[Header]) -> str:
     return run
 
 
-def _mark_end(path: Path, salt: int, how: Ending, noted: int) -> bool:
+def _mark_end(path: Path, salt: int, how: Ending, lost: locking.Lost) -> bool:
     """Mark the end of a run that has no mark. What is missing after its last mark stays missing.
 
-    `noted`: the next record's number, as far as the writer could note it on a full disk.
+    `lost`: what the writer could note on a full disk.
     """
     segment = read_segment(path, salt=salt)
     if segment.scan.mark is not None or not segment.salt or segment.header is None:
         return False
     numbers, head = segment.records.head["number"], segment.records.head
     number = int(numbers[-1]) + 1 if len(numbers) else segment.header.first
-    number = max(number, noted if noted < 1 << 63 else 0)
     mono_ns, wall_ns = (int(head[name][-1]) if len(head) else 0 for name in ("mono_ns", "wall_ns"))
+    content = b""
+    if number < lost.number < (1 << 63) - 1:
+        if lost.number - number == lost.records:  # else others are missing too, for another reason
+            payload = lost_payload(lost.records, lost.reason)
+            told = Record(lost.number, RecordKind.LOST, 0, mono_ns, wall_ns, payload)
+            content = encode_record(told, segment.salt)
+        number = lost.number + bool(content)
     with path.open("ab") as file:
-        file.write(end_mark(number, how, mono_ns, wall_ns, segment.salt))
+        file.write(content + end_mark(number, how, mono_ns, wall_ns, segment.salt))
         file.flush()
         os.fsync(file.fileno())
     return True

@@ -37,7 +37,7 @@ from .record_format import (
     line_payload,
     lost_payload,
 )
-from .recovery import make_folder, write_whole
+from .recovery import TEMPORARY, make_folder, write_whole
 
 __all__ = [
     "SYNCS",
@@ -53,6 +53,7 @@ Sync = Literal["always", "interval", "never"]
 SYNCS: tuple[Sync, ...] = ("always", "interval", "never")
 SEGMENT_BYTES = 16 << 20
 INTERVAL_S = 0.2
+ROOM_BYTES = 4096  # a block, or what a file of this size takes
 _to_disk = getattr(os, "fdatasync", os.fsync)  # macOS has only the other
 
 
@@ -75,15 +76,40 @@ def _check_there(file: int) -> None:
         raise OSError(errno.ENOENT, "it was deleted while it was written")
 
 
-def _write_whole_or_not(file: int, raw: bytes, size: int) -> None:
-    """Append to a file of this size. What does not fit is taken back."""
-    try:
-        if os.write(file, raw) != len(raw):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(file, size)
-        raise
+class _Tail:
+    """The end of a segment's file, where records are appended: each of them whole, or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self.size = os.fstat(self.file).st_size  # up to the end of the last whole record
+        self._torn = False  # there may be a part of a record behind that
+
+    def append(self, raw: bytes) -> None:
+        if self._torn:
+            self._skip_torn()
+        try:
+            if os.write(self.file, raw) != len(raw):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            self._torn = True
+            with contextlib.suppress(OSError):
+                self._cut_torn()
+            raise
+        self.size += len(raw)
+
+    def _cut_torn(self) -> None:
+        os.ftruncate(self.file, self.size)
+        self._torn = False
+
+    def _skip_torn(self) -> None:
+        """Cut off what a failed write left. If the file refuses that, what follows goes behind it: then only the file
+        knows its size, and what readers pass over is between the records."""
+        try:
+            self._cut_torn()
+        except OSError:
+            self.size = os.fstat(self.file).st_size
+            self._torn = False
 
 
 def new_run_id(wall_ns: int | None = None) -> str:
@@ -131,7 +157,7 @@ class JournalWriter:
     ) -> None:
         """Begin a run. `on_closed` is called with each segment that is full: it will not change any more."""
         self.written = 0  # bytes of records
-        self._file = -1
+        self._closed = False
         self._full = segment_bytes  # bytes with which the next segment is due
         self._lost, self._reason = 0, ""  # records that could not be written, and are not told of yet
         self._mode = make_folder(folder)
@@ -158,12 +184,13 @@ class JournalWriter:
             )
             self._sync, self._segment_bytes, self._on_closed = sync, segment_bytes, on_closed
             self._next = self._segments = 0
-            self._open_segment()
+            self._tail = self._open_segment()
+            self._room = _Room(folder)
         except BaseException:
             locking.drop(self._lock)
             raise
         self._doubt = _Doubt()
-        self._committer = _Committer(interval_s, self._file, self._doubt) if sync == "interval" else None
+        self._committer = _Committer(interval_s, self._tail.file, self._doubt) if sync == "interval" else None
 
     def folder_at(self, wall_ms: float) -> Path:
         """It is all in one run."""
@@ -207,34 +234,44 @@ class JournalWriter:
 
     def close(self) -> None:
         """End the run: mark its end, and have all of it on the disk. Without that it counts as interrupted."""
-        if self._file < 0:
+        if self._closed:
             return
-        file, self._file = self._file, -1
+        self._closed = True
         if self._committer:
             self._committer.stop()
         try:
-            self._finish(file)
+            self._finish()
+            self._room.free()
             locking.leave(self._lock)
         except BaseException:
             locking.drop(self._lock)
             raise
         finally:
-            os.close(file)
+            os.close(self._tail.file)
 
-    def _finish(self, file: int) -> None:
-        with contextlib.suppress(JournalError):  # the number in the end mark tells it, too
-            self._tell_lost(file, time.monotonic_ns(), time.time_ns())
-            self._tell_doubt(file, time.monotonic_ns(), time.time_ns())
+    def _finish(self) -> None:
+        """Mark the end of the run. On a full disk the room that was kept for it is used."""
         try:
-            self._put(file, self._end(Ending.CLOSED))
-        except JournalError as error:
-            more = f"; nor could {many(self._lost, 'record')} before it" if self._lost else ""
-            raise JournalError(f"{error}{more}") from error
+            self._tell_end()
+        except JournalError:
+            self._room.free()
+            try:
+                self._tell_end()
+            except JournalError as error:
+                more = f"; nor could {many(self._lost, 'record')} before it" if self._lost else ""
+                raise JournalError(f"{error}{more}") from error
         try:
-            os.fsync(file)
-            _check_there(file)
+            os.fsync(self._tail.file)
+            _check_there(self._tail.file)
         except OSError as error:
-            raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
+            raise JournalError(f"{self._tail.path}: not on the disk: {error.strerror}") from error
+
+    def _tell_end(self) -> None:
+        """Nothing is marked as closed that does not say what it lacks, and why."""
+        mono_ns, wall_ns = time.monotonic_ns(), time.time_ns()
+        self._tell_lost(mono_ns, wall_ns)
+        self._tell_doubt(mono_ns, wall_ns)
+        self._put(self._end(Ending.CLOSED))
 
     def __enter__(self) -> Self:
         return self
@@ -247,17 +284,17 @@ class JournalWriter:
     def _write(
         self, kind: RecordKind, gateway: int, mono_ns: int, wall_ns: int, payload: bytes, wait: bool = True
     ) -> int:
-        if self._file < 0:
+        if self._closed:
             raise JournalError(f"{self.folder}: the journal is closed")
         try:
-            self._tell_lost(self._file, mono_ns, wall_ns)
-            self._tell_doubt(self._file, mono_ns, wall_ns)
-            self._append(self._file, Record(self._next, kind, gateway, mono_ns, wall_ns, payload))
+            self._tell_lost(mono_ns, wall_ns)
+            self._tell_doubt(mono_ns, wall_ns)
+            self._append(Record(self._next, kind, gateway, mono_ns, wall_ns, payload))
         except JournalError as error:
             self._lost += 1
-            self._reason = str(error).removeprefix(f"{self._path}: ")
+            self._reason = str(error).removeprefix(f"{self._tail.path}: ")
             self._next += 1  # a hole, which readers see
-            locking.note_next(self._lock, self._next)
+            locking.note_lost(self._lock, self._next, self._lost, self._reason)
             raise
         if self._sync == "always" and wait:
             self._sync_now()
@@ -265,24 +302,24 @@ class JournalWriter:
             self._committer.mark(self._next - 1)
         return self._next - 1
 
-    def _append(self, file: int, record: Record) -> None:
+    def _append(self, record: Record) -> None:
         raw = encode_record(record, self._header.salt)
-        self._put(file, raw)
+        self._put(raw)
         self._next += 1
-        self._size += len(raw)
         self.written += len(raw)
 
-    def _tell_lost(self, file: int, mono_ns: int, wall_ns: int) -> None:
+    def _tell_lost(self, mono_ns: int, wall_ns: int) -> None:
         """Say in the log what is not in it."""
         if self._lost:
             payload = lost_payload(self._lost, self._reason)
-            self._append(file, Record(self._next, RecordKind.LOST, 0, mono_ns, wall_ns, payload))
+            self._append(Record(self._next, RecordKind.LOST, 0, mono_ns, wall_ns, payload))
             self._lost = 0
 
-    def _tell_doubt(self, file: int, mono_ns: int, wall_ns: int) -> None:
+    def _tell_doubt(self, mono_ns: int, wall_ns: int) -> None:
         """Say in the log what may be missing from it after a loss of power."""
-        if told := self._doubt.take():
-            self._append(file, Record(self._next, RecordKind.NOTE, 0, mono_ns, wall_ns, told.encode()))
+        if text := self._doubt.told:
+            self._append(Record(self._next, RecordKind.NOTE, 0, mono_ns, wall_ns, text.encode()))
+            self._doubt.forget(text)
 
     def _end(self, how: Ending) -> bytes:
         return end_mark(self._next, how, time.monotonic_ns(), time.time_ns(), self._header.salt)
@@ -290,47 +327,62 @@ class JournalWriter:
     def _sync_now(self) -> None:
         newest = self._next - 1
         try:
-            _commit(self._file)
+            _commit(self._tail.file)
         except OSError as error:
             text = self._doubt.failed(newest, error.strerror or str(error))
-            raise UnsyncedError(f"{self._path}: {text}", newest) from error
+            raise UnsyncedError(f"{self._tail.path}: {text}", newest) from error
         self._doubt.worked(newest)
 
-    def _put(self, file: int, raw: bytes) -> None:
+    def _put(self, raw: bytes) -> None:
         try:
-            _write_whole_or_not(file, raw, self._size)
+            self._tail.append(raw)
         except OSError as error:
-            raise JournalError(f"{self._path}: a record could not be written: {error.strerror}") from error
+            reason = f"a record could not be written: {error.strerror}"
+            raise JournalError(f"{self._tail.path}: {reason}") from error
 
     def _roll_if_full(self) -> None:
         """Begin the next segment if this one is full. If that fails, go on in this one, which loses nothing."""
-        if self._file < 0 or self._size < self._full or self._next == self._first:
+        ended = self._tail
+        if self._closed or ended.size < self._full or self._next == self._first:
             return
-        file, path, size, end = self._file, self._path, self._size, self._end(Ending.GOES_ON)
+        end = self._end(Ending.GOES_ON)
         try:
-            os.fsync(file)  # only the last segment may ever lose records
-            self._open_segment()
+            os.fsync(ended.file)  # only the last segment may ever lose records
+            self._tail = self._open_segment()
         except OSError:
-            self._full = self._size + self._segment_bytes
+            self._full = ended.size + self._segment_bytes
             return
         with contextlib.suppress(OSError):  # the beginning of the next segment tells the same
-            _write_whole_or_not(file, end, size)
-            os.fsync(file)
+            ended.append(end)
+            os.fsync(ended.file)
         if self._committer:
-            self._committer.use(self._file)
-        os.close(file)
+            self._committer.use(self._tail.file)
+        os.close(ended.file)
         if self._on_closed:
-            self._on_closed(path)
+            self._on_closed(ended.path)
 
-    def _open_segment(self) -> None:
-        content = encode_header(replace(self._header, segment=self._segments, first=self._next))
+    def _open_segment(self) -> _Tail:
         path = self.folder / segment_name(self._segments)
-        write_whole(path, content, self._mode)
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        self._path: Path = path
-        self._size, self._first = len(content), self._next
-        self._full = self._segment_bytes
+        write_whole(
+            path, encode_header(replace(self._header, segment=self._segments, first=self._next)), self._mode
+        )
+        tail = _Tail(path)
+        self._first, self._full = self._next, self._segment_bytes
         self._segments += 1
+        return tail
+
+
+class _Room:
+    """Room on the disk for the end of the log, taken while there is some: a file that gives way to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / f".room{TEMPORARY}"  # a recovery removes what an interruption leaves
+        with contextlib.suppress(OSError):
+            self._path.write_bytes(os.urandom(ROOM_BYTES))  # zeros may take none
+
+    def free(self) -> None:
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
 
 
 class _Doubt:
@@ -341,7 +393,7 @@ class _Doubt:
         self._kept = -1  # the newest record that is surely on the disk
         self._first: int | None = None
         self._last, self._reason = -1, ""
-        self._told = ""
+        self.told = ""  # what was in doubt when the disk worked again, until the log has it
 
     def failed(self, newest: int, reason: str) -> str:
         """The disk failed when this was the newest record; what may be lost, in words."""
@@ -352,13 +404,13 @@ class _Doubt:
 
     def worked(self, newest: int) -> None:
         if self._first is not None:
-            self._told, self._first = self._text(), None
+            self.told, self._first = self._text(), None
         self._kept = newest
 
-    def take(self) -> str:
-        """What was in doubt when the disk worked again, once; empty if nothing was."""
-        told, self._told = self._told, ""
-        return told
+    def forget(self, text: str) -> None:
+        """The log has this."""
+        if self.told == text:
+            self.told = ""
 
     def _text(self) -> str:
         records = (

@@ -22,6 +22,7 @@ from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet
 from spark_jobs.journals.records import intact
 from spark_jobs.session import JobError
+from tests.journal.disks import REASON, FullDisk, kept
 from tests.journal.logs import VALUES, put_behind, records, simulated, write, write_everything
 
 
@@ -102,12 +103,26 @@ def test_a_whole_log_is_verified(log):
     assert result.stdout.strip().endswith(" segments, closed: all is there")
 
 
+def test_a_log_that_a_full_disk_cut_short_is_not_called_whole(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with FullDisk(folder, 6000):
+        journal = JournalWriter(folder, None, "run-1", "never")
+        lost = [kept(journal, Arrival(0, at, at, b"x" * 60)) for at in range(50)].count(None)
+        journal.close()
+    result = run("verify", folder)
+    assert result.exit_code == 1
+    first, hole = result.stdout.splitlines()
+    assert first.endswith(f"in 1 segment, closed: {lost} records missing")
+    assert hole.endswith(f"records {50 - lost} to 49 are missing: {REASON}")
+
+
 def test_damage_is_found_named_and_repaired(log):
     whole = len(records(log))
     damage(log, 0, 3000)
     result = run("verify", log)
     assert result.exit_code == 1
-    assert "1 fault" in result.stdout
+    assert ", closed: 1 record missing and 1 place that can't be read\n" in result.stdout
     assert "wrong check sum" in result.stderr
     fault = json.loads(run("verify", "--json", log).stdout.splitlines()[0])
     assert len(fault["missing"]) == len(fault["faults"]) == 1

@@ -188,7 +188,7 @@ def test_a_disk_that_works_again_is_used_again_and_the_log_says_what_may_be_lost
     if sync == "always":
         append(3)
     wait_until(lambda: synced, "another try")
-    wait_until(lambda: journal._doubt._told, "what may be lost")
+    wait_until(lambda: journal._doubt.told, "what may be lost")
     append(4)  # it may still tell of the failure
     journal.append(Arrival(0, 5, 5, b"y"))
     journal.close()
