@@ -16,6 +16,7 @@ import click
 from click.core import ParameterSource
 
 from basestation.cli import common, network_options, web_page
+from basestation.cli.ending import end_by_signals
 from basestation.live.downlink import Orders
 from basestation.live.happenings import Alarm, Happening, Note, Sink
 from basestation.live.runner import TERMINAL, Runner, Stage
@@ -232,25 +233,20 @@ def short_collections() -> Iterator[None]:
 
 async def _until_interrupted(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run until the end. The first Ctrl-C ends the run in order; a second one breaks it off."""
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        stage.stop()
-        loop.remove_signal_handler(signal.SIGINT)
-
-    with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
-        loop.add_signal_handler(signal.SIGINT, stop)
-    _when_told_to_end(stage.stop)
+    _on_interrupt(stage.stop)
+    end_by_signals(stage.stop)
     await work()
 
 
-def _when_told_to_end(stop: Callable[[], None]) -> None:
-    """End the run in order when the terminal is closed or the machine is shut down; `nohup` prevents the former."""
-    for name in ("SIGTERM", "SIGHUP"):
-        with contextlib.suppress(AttributeError, NotImplementedError, RuntimeError):
-            number = getattr(signal, name)
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                asyncio.get_running_loop().add_signal_handler(number, stop)
+def _on_interrupt(stop: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+
+    def stop_once() -> None:
+        stop()
+        loop.remove_signal_handler(signal.SIGINT)
+
+    with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
+        loop.add_signal_handler(signal.SIGINT, stop_once)
 
 
 async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
@@ -266,7 +262,8 @@ async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))
-    _when_told_to_end(view.exit)
+    _on_interrupt(view.exit)  # from elsewhere: here Ctrl-C is a key
+    end_by_signals(view.exit, on_screen=True)
     try:
         await view.run_async()
     finally:

@@ -1,0 +1,120 @@
+"""A terminal that closes, SIGHUP and SIGTERM end a run as Ctrl-C does, whatever it shows: its log is closed."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import socket
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from basestation.cli.log import command as log
+from tests.waiting import PATIENCE
+
+VIEWS = {"terminal": b"deliveries", "lines": b"deliver", "none": b"serving on"}
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+class OnTerminal:
+    """`listen` on a terminal of its own, whose other end is ours."""
+
+    def __init__(self, folder: Path, toml: Path, view: str, port: int, nohup: bool = False) -> None:
+        def take_terminal() -> None:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            if nohup:
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x18\x00\x50\x00\x00\x00\x00\x00")  # 24 lines of 80
+        words = ["simulate@?messages=5000&rate=0.02&pace=1", "-d", toml, "--log", folder, "--view", view]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "basestation", "listen", *words, "--serve", f"127.0.0.1:{port}"],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=take_terminal,  # noqa: PLW1509 (no other thread of ours holds a lock that it needs)
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "TERM": "xterm-256color"},
+        )
+        os.close(slave)
+
+    def read_until(self, text: bytes) -> None:
+        """Read what the terminal shows until this text, or the end of the process if there is none."""
+        shown, end = b"", time.monotonic() + PATIENCE
+        while text not in shown if text else self.process.poll() is None:
+            assert time.monotonic() < end, (
+                f"not within {PATIENCE} s: {text or 'its end'} in {shown[-2000:]!r}"
+            )
+            if select.select([self._master], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(self._master, 65536)
+                except OSError:  # nobody has the other end any more
+                    self.process.wait(PATIENCE)
+
+    def close(self) -> None:
+        os.close(self._master)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("end", ["close", signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=str)
+def test_it_ends_in_order(tmp_path, root, view, end):
+    port = free_port()
+    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", view, port)
+    try:
+        shown.read_until(VIEWS[view])
+        if end == "close":
+            shown.close()
+        else:
+            shown.process.send_signal(end)
+            shown.read_until(b"")
+        assert shown.process.wait(PATIENCE) == 0
+    finally:
+        shown.kill()
+    check_closed(tmp_path)
+    socket.create_server(("127.0.0.1", port)).close()
+
+
+def test_no_screen_outlives_its_terminal(tmp_path, root):
+    """Without a signal the screen's thread that writes finds out, and once left all others waiting for it."""
+    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "terminal", free_port(), nohup=True)
+    try:
+        shown.read_until(VIEWS["terminal"])
+        shown.close()
+        assert shown.process.wait(PATIENCE) == 0
+    finally:
+        shown.kill()
+    check_closed(tmp_path)
+
+
+@pytest.mark.parametrize("end", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=str)
+def test_it_ends_in_order_before_it_has_begun(tmp_path, root, end):
+    """The log is there, and nothing listens yet; or it does, on a busy machine."""
+    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "none", free_port())
+    try:
+        shown.read_until(b"the log is in")
+        shown.process.send_signal(end)
+        shown.read_until(b"")
+        assert shown.process.wait(PATIENCE) in (0, 130)
+    finally:
+        shown.kill()
+    check_closed(tmp_path)
+
+
+def check_closed(logs: Path) -> None:
+    done = CliRunner().invoke(log, ["verify", str(logs)])
+    assert ", closed: all is there" in done.stdout, done.output
