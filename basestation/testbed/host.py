@@ -1,24 +1,25 @@
-"""A base station at the gateways' lines: what they said, and in which order an observer delivers it."""
+"""The live station at the gateways' lines: what they said, and in which order the station delivers it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from basestation.arrivals import Arrival
-from basestation.causality.rules import Delivery
 from basestation.causality.violations import find_violations
-from basestation.live.counters import GatewayCounts
-from basestation.live.happenings import ClockChanged
-from basestation.live.timeline import Timeline
-from basestation.observer import Observer
+from basestation.live.happenings import Arrived, Delivered, Happening
+from basestation.live.runner import past_due
+from basestation.live.station import Station
 from packet_formats.framing import FrameDecoder
-from packet_formats.messages import Data, Unknown
+from packet_formats.messages import Data
+from packet_formats.records import Reason
 
 from .recorded_messages import MessageBook, Sent
 from .scenario import ScenarioNetwork
 from .testbed_report import Line, ObservedOrder
 from .truth_log import Uart
+
+# Why the station could not read a packet; its other reasons are of packets that it read and refused.
+UNREAD = {"no packet", *(reason.name.lower() for reason in Reason)}
 
 
 def arrivals_in(order: Sequence[Sent]) -> ObservedOrder:
@@ -29,90 +30,50 @@ def arrivals_in(order: Sequence[Sent]) -> ObservedOrder:
     )
 
 
-class _Host:
-    """A base station at one gateway's line, whose clock is the time at which each frame was heard.
+class StationHost:
+    """One station for all gateways of a network, each with a line of its own; the run's true time is the host's."""
 
-    Whenever the network's time starts afresh, so do the observer and the order that is judged.
-    """
-
-    def __init__(self, network: ScenarioNetwork, book: MessageBook) -> None:
-        self._deployment, self._book = network.deployment, book
-        self._decoder = FrameDecoder()
-        self._timeline = Timeline(network.deployment)
-        self._observer, self._clock = Observer(network.deployment), 0
-        self._order: list[Sent] = []
-        self.orders: list[ObservedOrder] = []
-        self.late = self.data = 0
-        self.unknown: Counter[str] = Counter()
-
-    @property
-    def counts(self) -> GatewayCounts:
-        return self._timeline.gateway(0)
+    def __init__(self, network: ScenarioNetwork) -> None:
+        self.station = Station(network.deployment)
+        self._lines = {node: (line, FrameDecoder()) for line, node in enumerate(network.gateways)}
 
     @property
     def dropped_bytes(self) -> int:
-        return self._decoder.counters.dropped_bytes
+        return sum(decoder.counters.dropped_bytes for _, decoder in self._lines.values())
 
-    def feed(self, event: Uart) -> None:
-        for packet in self._decoder.feed(event.bytes):
-            self._take(Arrival(0, event.t, event.t, packet))
-
-    def _take(self, arrival: Arrival) -> None:
-        self._timeline.advance(arrival.mono_ns)
-        read = self._timeline.read(arrival)
-        if any(isinstance(one, ClockChanged) and one.what != "lag" for one in read.happenings):
-            self.finish()
-        if isinstance(read.message, Unknown):
-            self.unknown[read.message.reason.name.lower()] += 1
-        elif read.error:
-            self.unknown["packet"] += 1
-        elif isinstance(read.message, Data):
-            self.data += 1
-            if read.heard is not None and read.cycles is not None:
-                self._observe(read.message, self._timeline.tick(read.cycles), arrival.mono_ns)
-
-    def _observe(self, data: Data, tick: int, t: int) -> None:
-        self._clock = max(self._clock, tick)
-        sent = self._book.find(data.source, data.sequence, t) if data.in_sync else None
-        self._deliver(self._observer.receive(data, self._clock, token=sent).deliveries)
-
-    def _deliver(self, deliveries: Iterable[Delivery]) -> None:
-        self._order += [delivery.message.token for delivery in deliveries if delivery.message.token]
-
-    def finish(self) -> None:
-        """Let the observer give all that it holds, and judge the order."""
-        while (tick := self._observer.next_due()) is not None:
-            self._deliver(self._observer.due(tick))
-        self.late += self._observer.late
-        self.orders.append(arrivals_in(self._order))
-        self._observer, self._clock, self._order = Observer(self._deployment), 0, []
+    def happenings(self, uarts: Iterable[Uart]) -> Iterator[Happening]:
+        """What the lines' bytes lead to, in the order in which they came."""
+        for event in sorted(uarts, key=lambda uart: uart.t):
+            if event.node not in self._lines:
+                continue
+            line, decoder = self._lines[event.node]
+            for packet in decoder.feed(event.bytes):
+                yield from past_due(self.station, event.t)
+                yield from self.station.take(Arrival(line, event.t, event.t, packet))
+        yield from self.station.finish()
 
 
 def read_line(
     uarts: Iterable[Uart], network: ScenarioNetwork, book: MessageBook
 ) -> tuple[Line, ObservedOrder, int]:
-    """What the gateways' lines held, the order in which it is delivered, and how much of that was late."""
-    by_node = {node: _Host(network, book) for node in network.gateways}
-    for event in uarts:
-        if event.node in by_node:
-            by_node[event.node].feed(event)
-    hosts = list(by_node.values())
-    for host in hosts:
-        host.finish()
+    """What the gateways' lines held, the order in which the station delivers it, and how much of that was late."""
+    host = StationHost(network)
+    data, sent_as, order = 0, dict[int, Sent](), list[Sent]()
+    for one in host.happenings(uarts):
+        if isinstance(one, Arrived) and isinstance(one.message, Data):
+            data += 1
+            sent = book.find(one.message.source, one.message.sequence, one.mono_ns)
+            if one.number and sent is not None:
+                sent_as[one.number] = sent
+        elif isinstance(one, Delivered) and one.in_sync and one.number in sent_as:
+            order.append(sent_as[one.number])
+    gateways = host.station.timeline.gateways.values()
     line = Line(
-        frames=sum(host.counts.frames for host in hosts),
-        data=sum(host.data for host in hosts),
-        unknown=dict(sum((host.unknown for host in hosts), Counter[str]())),
-        dropped_bytes=sum(host.dropped_bytes for host in hosts),
-        unpaired=sum(host.counts.orphans for host in hosts),
-        lost=sum(host.counts.dropped for host in hosts),
+        frames=sum(counts.frames for counts in gateways),
+        data=data,
+        unknown={reason: count for reason, count in host.station.reasons.items() if reason in UNREAD},
+        dropped_bytes=host.dropped_bytes,
+        unpaired=sum(counts.orphans for counts in gateways),
+        lost=sum(counts.dropped for counts in gateways),
     )
-    delivered = [order for host in hosts for order in host.orders]
-    total = ObservedOrder(
-        sum(item.messages for item in delivered),
-        sum(item.related for item in delivered),
-        sum(item.inverted for item in delivered),
-        sum(item.involved for item in delivered),
-        max((item.last_inverted for item in delivered if item.last_inverted is not None), default=None),
-    )
-    return line, total, sum(host.late for host in hosts)
+    return line, arrivals_in(order), host.station.observer.late

@@ -221,7 +221,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
         ),
         (
             "delivered",
-            f"{network.delivered.messages} by the observer, {network.delivered.inverted} pairs out of causal order, "
+            f"{network.delivered.messages} by the station, {network.delivered.inverted} pairs out of causal order, "
             f"{network.observer_late} late{'' if network.promised else '; its policy promises no causal order'}",
         ),
         ("stamps", _stamps(network.order, fates)),

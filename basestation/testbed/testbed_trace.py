@@ -76,16 +76,17 @@ def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "t
 
 
 def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple[MessageBook, pa.Table]:
-    """The messages with their causes, and the table of events. Sequences count from 0 in each boot, unwrapped.
+    """The messages with their causes, and the table of events. Sequences count from 0 in each boot, unwrapped;
+    numbers count on over all boots.
 
     A mote that has not found the network's time yet shows its own, which means nothing: its sends get the network's.
     Its stamps start from nothing in the first epoch that it enters.
     """
     id_of = {node: mote for mote, node in enumerate(network.motes)}
     truth, book = VectorTruth(len(network.motes)), MessageBook()
-    numbers: dict[int, int] = {}
-    known: dict[tuple[int, int], int] = {}  # the number of each send, by source and index
-    rows: list[tuple[int, int, int, int, int]] = []
+    sequences: dict[int, int] = {}
+    known: dict[tuple[int, int], int] = {}  # the sequence of each send, by source and index
+    rows: list[tuple[int, int, int, int, int, int]] = []
     epochs: Counter[int] = Counter()  # since a mote's boot: the first is its own, unless it is the root
     clock: int | None = None
     for event in recorded:
@@ -93,7 +94,7 @@ def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple
         if mote is None:
             continue
         if event.kind == "boot":
-            numbers.pop(mote, None)
+            sequences.pop(mote, None)
             epochs.pop(mote, None)
         elif event.kind == "epoch":
             epochs[mote] += 1
@@ -101,30 +102,32 @@ def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple
             clock = event.tick if clock is None else nearest(event.tick, clock, TICKS)
         tick = clock or 0
         if event.kind == "send":
-            before = numbers.get(mote)
-            number = event.sequence if before is None else before + (event.sequence - before) % 256
-            numbers[mote] = number
+            before = sequences.get(mote)
+            sequence = event.sequence if before is None else before + (event.sequence - before) % 256
+            sequences[mote] = sequence
             sent = Sent(truth.on_send(mote), event.t, 0, began=tick)
             book.add(event.sequence, sent)
-            known[sent.send.source, sent.send.index] = number
-            rows.append((0, mote, tick, mote, number))
+            known[sent.send.source, sent.send.index] = sequence
+            rows.append((0, mote, tick, mote, sequence, sent.send.index))
         elif event.kind == "receive":
             cause = book.find(event.peer, event.sequence, event.t)
             if cause is not None:
                 truth.on_receive(mote, [cause.send])
-                rows.append((1, mote, tick, event.peer, known[cause.send.source, cause.send.index]))
+                number = cause.send.index
+                rows.append((1, mote, tick, event.peer, known[cause.send.source, number], number))
     return book, _events_table(rows)
 
 
-def _events_table(rows: Sequence[tuple[int, int, int, int, int]]) -> pa.Table:
-    """The table of events, from rows of (kind, mote, clock, source, number)."""
-    kind, mote, clock, source, number = np.array(rows, np.int64).reshape(-1, 5).T
+def _events_table(rows: Sequence[tuple[int, int, int, int, int, int]]) -> pa.Table:
+    """The table of events, from rows of (kind, mote, clock, source, sequence, number)."""
+    kind, mote, clock, source, sequence, number = np.array(rows, np.int64).reshape(-1, 6).T
     columns = [
         pa.array(KINDS).take(pa.array(kind)),
         pa.array(np.ones(len(rows), np.bool_)),
         pa.array(mote, pa.int32()),
         pa.array(clock),
         pa.array(source, pa.int32()),
+        pa.array(sequence),
         pa.array(number),
     ]
     return pa.Table.from_arrays(columns, schema=events_schema())

@@ -1,31 +1,28 @@
 """A run of the testbed as the live station sees it, and as the simulator would play it.
 
-The gateway's line goes through the station with the run's own times. What it heard can then be delivered again by any
+The gateways' lines go through the station with the run's own times. What it heard can then be delivered again by any
 policy, and judged by the flight recorders. What became of each message, mote by mote, is what the simulator draws from.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from basestation.arrivals import Arrival
 from basestation.causality.rules import Delivery
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
-from basestation.live.happenings import Arrived, Delivered, GaveUp, Happening
-from basestation.live.runner import past_due
-from basestation.live.station import Station
+from basestation.live.happenings import Arrived, Delivered, GaveUp
 from basestation.observer import Observer
 from basestation.simulator.measured_delays import LOST, MeasuredDelays, Row
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
-from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
 
 from . import engine
 from .grid_run import run_on_grid
+from .host import StationHost
 from .judge import decoded, follow, messages_of
 from .recorded_messages import MessageBook
 from .scenario import ScenarioNetwork
@@ -132,7 +129,7 @@ def field_run(events: Iterable[Event], network: ScenarioNetwork) -> FieldRun:
     held_ms: list[float] = []
     gave_up = 0
     numbers: dict[int, Send] = {}
-    for happening in station_of(truth.uarts, network):
+    for happening in StationHost(network).happenings(truth.uarts):
         if isinstance(happening, Arrived) and happening.number and isinstance(happening.message, Data):
             taken = _taken(happening, happening.message, book, network)
             if taken is not None:
@@ -150,18 +147,6 @@ def field_run(events: Iterable[Event], network: ScenarioNetwork) -> FieldRun:
         gave_up,
         *_delays(book, merged, network),
     )
-
-
-def station_of(uarts: Iterable[Uart], network: ScenarioNetwork) -> Iterator[Happening]:
-    """The live station at the gateway's line, with the run's true time for its own."""
-    station, decoder = Station(network.deployment), FrameDecoder()
-    for event in uarts:
-        if event.node not in network.gateways:
-            continue
-        for packet in decoder.feed(event.bytes):
-            yield from past_due(station, event.t)
-            yield from station.take(Arrival(0, event.t, event.t, packet))
-    yield from station.finish()
 
 
 def _taken(arrived: Arrived, data: Data, book: MessageBook, network: ScenarioNetwork) -> Taken | None:

@@ -106,6 +106,31 @@ def test_the_observer_delivers_them_in_order(world):
     assert (found.line.unpaired, found.line.lost) == (0, 0)
 
 
+def test_what_two_gateways_hear_is_delivered_once():
+    """The station takes all lines: a copy that the second gateway hears is no second message."""
+    world = World(network(gateways=2))
+    world.boot()
+    for number in range(4):
+        at = SECOND + number * 50 * MS
+        world.send(at, stamped(world, number % 3, number, at), to=world.network.gateways)
+    found = judged(world)
+    assert (found.fates.arrived, found.delivered.messages) == (4, 4)
+    assert (found.line.frames, found.line.data, found.line.unpaired) == (16, 8, 0)
+
+
+def test_a_cause_that_one_gateway_hears_goes_before_its_effect_at_the_other():
+    world = World(network(gateways=2))
+    world.boot()
+    near, far = world.network.gateways
+    a, b = stamped(world, 0, 7, SECOND), stamped(world, 1, 4, SECOND + 5 * MS)
+    world.send(SECOND, a, to=(1, 2))
+    world.send(SECOND + 5 * MS, b, to=(near,))
+    world.copy(SECOND + 20 * MS, 2, a, to=(far,))
+    found = judged(world)
+    assert (found.arrivals.inverted, found.delivered.inverted) == (1, 0)
+    assert (found.delivered.messages, found.delivered.related) == (2, 1)
+
+
 def test_the_delay_is_that_of_the_first_copy(world):
     a = stamped(world, 0, 7, SECOND)
     world.send(SECOND, a, air_after=5 * MS, to=(2,))

@@ -50,6 +50,8 @@ def test_the_own_time_of_a_mote_out_of_sync_is_nobodys():
     world.record(5 * SECOND, 0, "send", 0, 1, tick=700)
     events = trace_of(world.events(), world.network).events
     assert events["clock"].to_pylist() == [0, 560, 560]
+    assert events["sequence"].to_pylist() == [1, 2, 1]
+    assert events["number"].to_pylist() == [1, 2, 3]
 
 
 def test_the_same_log_is_the_same_run():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.truth_log import parse
@@ -76,7 +77,7 @@ class World:
         ]
         self._numbers: dict[int, int] = {}
         self._signals = 0
-        self._heard = 0
+        self._heard = Counter[int]()  # records of each gateway
 
     @property
     def gateway(self) -> int:
@@ -134,18 +135,19 @@ class World:
             if node in self.network.motes:
                 self.record(begin + AIRTIME, node, "receive", data.source, data.sequence)
             else:
-                self.hand_up(begin + AIRTIME, data)
+                self.hand_up(begin + AIRTIME, data, gateway=node)
         return number
 
-    def hand_up(self, t: float, data: Data, lost: int = 0) -> None:
-        """The gateway's two packets on its line, which had no room for `lost` pairs before."""
-        layout = layout_of(self.network.deployment)
+    def hand_up(self, t: float, data: Data, lost: int = 0, gateway: int | None = None) -> None:
+        """A gateway's two packets on its line, which had no room for `lost` pairs before."""
+        layout, node = layout_of(self.network.deployment), self.gateway if gateway is None else gateway
         message = encode_message(data, layout)
-        heard = Heard(3, 1, self._heard, lost, 3, -60, 100, crc16(message.data), self.time(t))
-        self._heard += 1
+        identity, number = self.network.id_of(node), self._heard[node]
+        heard = Heard(identity, 1, number, lost, 3, -60, 100, crc16(message.data), self.time(t))
+        self._heard[node] += 1
         for packet in (encode_message(heard, layout), message):
             raw = encode_frame(encode_packet(packet))
-            self.add(t + MS, "uart", node=self.gateway, bytes=raw.hex())
+            self.add(t + MS, "uart", node=node, bytes=raw.hex())
 
     def text(self) -> list[str]:
         return [json.dumps(line) + "\n" for line in self.lines]
