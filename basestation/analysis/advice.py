@@ -198,7 +198,7 @@ def lines(one: Advised, asked: Question) -> list[str]:
     """The recommendation for a trace in words."""
     told = [f"run {one.trace.run}: at most {asked.tolerance:g}% of messages violated ({asked.figure})"]
     if not one.advice:
-        return [*told, "  " + why_nothing(one.trace, one.rows, asked.figure)]
+        return [*told, "  " + why_nothing(one.rows, asked.figure)]
     for advice in one.advice:
         told.append(f"  {'take' if advice.chosen else 'or  '} {sentence(advice, asked.tolerance)}")
     return [*told, *(f"  {said}" for said in strain_in_words(one, asked.tolerance))]
@@ -294,13 +294,13 @@ def _interval(one: Advice) -> str:
     return "?" if one.low is None or one.high is None else f"{one.low:.2g} to {one.high:.2g}"
 
 
-def why_nothing(trace: TraceFacts, rows: Sequence[ContinuumRow], figure: str) -> str:
+def why_nothing(rows: Sequence[ContinuumRow], figure: str) -> str:
     """A sentence on why nothing is recommended: the best there is, or what is missing."""
-    if not trace.has_truth:
-        return report.why_no_violations(trace)
     there = [row for row in rows if able(row)]
     if not there:
         return "no configuration could be answered"
+    if there[0].mean is None:
+        return report.NO_VIOLATIONS
     best = min(there, key=lambda row: (most(row, figure), *_cost(row, row.hold_mean or 0.0)))
     return (
         f"nothing will do; the fewest violations are {report.bounds(best, figure)} by {best.stamp}, "
@@ -314,7 +314,7 @@ def answer_parts(one: Advised, asked: Question) -> list[str]:
     parts = [page.heading(f"Run {trace.run}")]
     answered = [row for row in rows if row.is_answered]
     if not advice:
-        parts.append(page.paragraph(why_nothing(trace, rows, asked.figure), "answer"))
+        parts.append(page.paragraph(why_nothing(rows, asked.figure), "answer"))
     else:
         parts.append(page.paragraph(answer(advice[0], asked.tolerance), "answer"))
         parts.append(page.paragraph(_because(advice[0], asked.tolerance)))

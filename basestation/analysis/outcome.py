@@ -48,6 +48,7 @@ class ContinuumRow:
     sent: int | None = None
     arrived: int | None = None
     out_of_sync: int | None = None
+    unknown: int | None = None
     delivered: int | None = None
     pairs: float | None = None
     backward: float | None = None
@@ -136,7 +137,8 @@ class Answer:
 class Outcomes:
     """The counts of one trace: with what surely led to each message, and with all that may have.
 
-    `complete`: the messages whose causes are all known, in per cent; None if of none.
+    `unknown` messages are in no figure, since nothing tells their causes. `complete`: the counted messages whose
+    causes are all known, in per cent; None if nothing tells any causes.
     """
 
     run: str
@@ -144,6 +146,7 @@ class Outcomes:
     is_field: bool
     arrived: int
     out_of_sync: int
+    unknown: int
     complete: float | None
     least: Measured
     most: Measured
@@ -179,6 +182,7 @@ class Outcomes:
         return {
             "arrived": self.arrived,
             "out_of_sync": self.out_of_sync,
+            "unknown": self.unknown,
             "wire_bytes": self.arrived * stamp.sizes.air_bytes,
             **self._holds(least),
             **_violations(least.violations, most.violations, self.is_field),

@@ -18,6 +18,7 @@ from basestation.causality.policy_choice import policy_label
 from basestation.traces.schema import value_of
 from basestation.traces.value_summary import ValueSummary
 from packet_formats.deployment import Deployment
+from packet_formats.phrases import many
 from packet_formats.schemes import ordered
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ RING = {
 }  # fmt: skip
 
 
+NO_VIOLATIONS = "Violations are unknown: nothing tells what led to these messages. The holds are known."
+
+
 class TraceFacts(Protocol):
     """What a report says of the trace itself."""
 
@@ -47,10 +51,6 @@ class TraceFacts(Protocol):
     def rows(self) -> int: ...
     @property
     def origin(self) -> str: ...
-    @property
-    def untold(self) -> int: ...
-    @property
-    def has_truth(self) -> bool: ...
     def tables(self, columns: list[str]) -> Iterator[pa.Table]: ...
 
 
@@ -63,7 +63,7 @@ def continuum_parts(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str
     if answered and answered[0].mean is not None:
         parts.append(svg(front_picture(answered, "mean"), f"front-{trace.run}"))
     elif answered:
-        parts.append(paragraph(why_no_violations(trace)))
+        parts.append(paragraph(NO_VIOLATIONS))
     return [*parts, *details_of(trace, rows)]
 
 
@@ -130,18 +130,16 @@ def bounds(row: ContinuumRow, figure: str) -> str:
 
 
 def known_causes(row: ContinuumRow) -> str:
-    """A sentence on how much of happened-before is known, and what follows."""
-    text = f"All causes are known of {row.complete:.1f}% of the messages."
-    if row.complete == 100:
-        return text
-    return f"{text} Where two numbers stand, violations lie between them."
-
-
-def why_no_violations(trace: TraceFacts) -> str:
-    return (
-        f"Violations are unknown: {trace.untold} of {trace.rows} messages came without the truth of what happened "
-        "before what. The holds are known."
+    """Sentences on how much of happened-before is known, and what follows."""
+    text = (
+        f"All causes are known of {row.complete:.1f}% of the messages, except for causes that left before the message "
+        "came: no policy can put those in wrong order, so they are not counted."
     )
+    if row.complete != 100:
+        text += " Where two numbers stand, violations lie between them."
+    if row.unknown:
+        text += f" {many(row.unknown, 'message')} in no figure: nothing tells their causes."
+    return text
 
 
 def facts(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str]:
@@ -155,6 +153,8 @@ def facts(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str]:
     )
     if first is not None and first.out_of_sync:
         facts += f", {first.out_of_sync} of them out of sync and not counted in any figure"
+    if first is not None and first.unknown:
+        facts += f", {first.unknown} left out of all figures since nothing tells their causes"
     return [paragraph(facts + ".", "note")]
 
 
@@ -346,7 +346,7 @@ def show(console: Console, rows: Sequence[ContinuumRow]) -> None:
             console.print(
                 f"run {run}: {answered[0].arrived} messages arrived, {answered[0].delivered} in figures"
             )
-            if answered[0].complete not in (None, 100):
+            if answered[0].complete not in (None, 100) or answered[0].unknown:
                 console.print(known_causes(answered[0]))
             console.print(_terminal_table(answered))
         refused = {row.stamp: row.reason for row in mine if not row.is_answered}

@@ -19,6 +19,7 @@ from basestation.causality.stream import MERGE, RECEIVE, SEND, Stream
 from basestation.simulator.engine_numba import NO_CORRUPTION
 from basestation.simulator.results import Observed
 from basestation.traces.files import TraceError
+from basestation.traces.numbers import not_in_a_row, numbered_by
 from basestation.traces.schema import KINDS, UnevenRow, matrix_of
 
 Ints = NDArray[Any]
@@ -32,14 +33,17 @@ class Events:
     mote: Ints
     clock: Ints
     source: Ints
-    sequence: Ints
+    number: Ints
+    by: str  # the column that `number` is
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> Events:
         sends = pc.equal(batch["kind"].cast(pa.string()), KINDS[0]).to_numpy(zero_copy_only=False)
         ends = batch["ends"].to_numpy(zero_copy_only=False)
         kind = np.where(sends, SEND, np.where(ends, RECEIVE, MERGE)).astype(np.int8)
-        return cls(kind, *(_column(batch, name) for name in ("mote", "clock", "source", "sequence")))
+        by = numbered_by(batch)
+        mote, clock, source, number = (_column(batch, name) for name in ("mote", "clock", "source", by))
+        return cls(kind, mote, clock, source, number, by)
 
 
 def _column(batch: pa.RecordBatch, name: str) -> Ints:
@@ -49,18 +53,20 @@ def _column(batch: pa.RecordBatch, name: str) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """How many messages each mote sent, from which number on; all of them are numbered mote by mote."""
+    """How many messages each mote sent, from which number on; all of them are numbered mote by mote. `by` is the column
+    of events and messages that has these numbers."""
 
     first: Ints
     counts: Ints
+    by: str
 
     @property
     def messages(self) -> int:
         return int(self.counts.sum())
 
-    def of(self, mote: Ints, sequence: Ints) -> Ints:
+    def of(self, mote: Ints, number: Ints) -> Ints:
         _check_motes(mote, len(self.counts))
-        place = sequence - self.first[mote]
+        place = number - self.first[mote]
         if ((place < 0) | (place >= self.counts[mote])).any():
             raise TraceError("a message was received that nobody sent")
         begins = np.concatenate(([0], np.cumsum(self.counts)[:-1]))
@@ -74,20 +80,20 @@ def _check_motes(mote: Ints, motes: int) -> None:
 
 def numbers_of(batches: Iterable[Events], motes: int) -> Numbers:
     """Count the sends of each mote, and check that each counts on from its first."""
-    first, counts = np.zeros(motes, np.int64), np.zeros(motes, np.int64)
+    first, counts, by = np.zeros(motes, np.int64), np.zeros(motes, np.int64), ""
     for events in batches:
-        sends = events.kind == SEND
-        mote, sequence = events.mote[sends], events.sequence[sends]
+        sends, by = events.kind == SEND, events.by
+        mote, number = events.mote[sends], events.number[sends]
         _check_motes(mote, motes)
         if (mote != events.source[sends]).any():
             raise TraceError("a mote sent in the name of another")
         for one in np.unique(mote).tolist():
-            mine = sequence[mote == one]
+            mine = number[mote == one]
             first[one] = first[one] if counts[one] else mine[0]
             if not np.array_equal(mine, first[one] + counts[one] + np.arange(len(mine))):
-                raise TraceError(f"the sends of mote {one} are not numbered one after the other")
+                raise not_in_a_row(one, by)
             counts[one] += len(mine)
-    return Numbers(first, counts)
+    return Numbers(first, counts, by)
 
 
 def stamp(
@@ -103,7 +109,7 @@ def stamp(
     fault = NO_CORRUPTION.offset, NO_CORRUPTION.c, NO_CORRUPTION.kn
     noticed = np.zeros(2, np.int64)
     for events in batches:
-        rows = events.kind, events.mote, events.clock, numbers.of(events.source, events.sequence)
+        rows = events.kind, events.mote, events.clock, numbers.of(events.source, events.number)
         *new, unsent = stamping.stamp_more(*rows, state, *stamps, program, *widths, *counted, *fault)
         if unsent:
             raise TraceError("a message was received before it was sent")
@@ -137,15 +143,16 @@ def differing(
     return int((wrong & recorded["in_sync"].to_numpy()).sum())
 
 
-def settled(stream: Stream, in_sync: Ints, ticks: int) -> Ints:
-    """Which arrivals were sent when no mote had gained the time in the last `ticks`, so far as arrivals tell."""
+def settled(stream: Stream, in_sync: Ints, boot: Ints, ticks: int) -> Ints:
+    """Which arrivals were sent when no mote had gained the time in the last `ticks`, so far as arrivals tell. A mote
+    that reboots gains the time anew."""
     at, source = stream.sent_at[stream.arrival_message], stream.sent_by[stream.arrival_message]
     found = np.ones(len(at), np.bool_)
     for mote in range(stream.motes if ticks else 0):
         since = stream.sent_at[stream.sent_by == mote].min(initial=at.max(initial=0))
-        was = False
+        was = None  # the boot of its message before, if that was in sync
         for row in sorted(np.flatnonzero(source == mote), key=stream.arrival_message.__getitem__):
-            if in_sync[row] and not was:
+            if in_sync[row] and was != boot[row]:
                 found &= (at < since) | (at > at[row] + ticks)
-            since, was = at[row], in_sync[row]
+            since, was = at[row], boot[row] if in_sync[row] else None
     return found

@@ -96,9 +96,13 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The findings of a survey. `reach` is the most that a clock known to an arrival is ahead of the observer's."""
+    """The findings of a survey. `counted` arrivals are in sync, and something tells their causes; of `unknown` ones in
+    sync nothing does, and of `unsure` ones not all are known. `reach` is the most that a clock known to an arrival is
+    ahead of the observer's."""
 
-    in_sync: int
+    counted: int
+    unknown: int
+    unsure: int
     reach: int
     truth: Truth | None
 
@@ -145,7 +149,8 @@ def survey(view: View, asked: Question, lead: int, is_told: bool) -> Survey:
         raise TraceError(
             f"row {row}: its stamp is {reach} ticks ahead of the observer's clock: no wait is so long"
         )
-    return Survey(len(ahead), reach, _truth(view, asked) if is_told else None)
+    truth = _truth(view, asked) if is_told else None
+    return Survey(len(ahead), view.unknown, view.unsure, reach, truth)
 
 
 def _check(view: View, motes: int) -> None:

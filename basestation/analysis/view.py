@@ -20,7 +20,8 @@ MOST_CLOCK = 1 << 60  # beyond it sums of times would not be numbers any more
 class View:
     """The rows of a segment and of its halo, of which `first` to `last` are its own.
 
-    Messages out of sync are left out: every policy delivers them at once, and they are in no pair.
+    Messages out of sync are left out: every policy delivers them at once, and they are in no pair. Where causes are
+    read, messages whose causes nothing tells are left out too; of the segment's own rows there were `unknown` of them.
     """
 
     table: pa.Table
@@ -28,6 +29,7 @@ class View:
     clock: Ints
     first: int
     last: int
+    unknown: int = 0
 
     @property
     def own(self) -> slice:
@@ -46,6 +48,17 @@ class View:
         more = self.matrix(most, motes, f"bytes of its {LATER}")
         return np.where(most.is_null().to_numpy()[:, None], sure, more)
 
+    @property
+    def unsure(self) -> int:
+        """How many of its own rows may have more causes than are known, where those are read."""
+        if LATER not in self.table.column_names:
+            return 0
+        return (
+            self.last
+            - self.first
+            - int(self.table[LATER].slice(self.first, self.last - self.first).null_count)
+        )
+
     def matrix(self, column: pa.ChunkedArray, width: int, what: str) -> Ints:
         """A column of equally long rows of integers."""
         try:
@@ -59,13 +72,18 @@ class View:
             raise TraceError(f"row {self.rows[found[0]]}: {what}")
 
 
-def view_of(table: pa.Table, clock: Ints, start: int, first: int, last: int) -> View:
+def view_of(table: pa.Table, clock: Ints, start: int, first: int, last: int, with_causes: bool) -> View:
     """A table that begins at row `start` of the trace, for the rows from `first` to `last` of the trace."""
     kept = table["in_sync"].to_numpy()
-    rows = start + np.arange(len(kept))
+    rows, unknown = start + np.arange(len(kept)), 0
+    if with_causes and table["vector"].null_count:
+        told = table["vector"].is_valid().to_numpy()
+        unknown = int((kept & ~told)[first - start : last - start].sum())
+        kept = kept & told
     if not kept.all():
-        table, clock, rows = table.filter(table["in_sync"]), clock[kept], rows[kept]
-    return View(table, rows, clock, *np.searchsorted(rows, [first, last]).tolist())
+        table, clock, rows = table.filter(pa.array(kept)), clock[kept], rows[kept]
+    begin, end = np.searchsorted(rows, [first, last]).tolist()
+    return View(table, rows, clock, begin, end, unknown)
 
 
 def clock_of(table: pa.Table, start: int) -> Ints:

@@ -39,7 +39,8 @@ class SweepPoint:
 class ComparisonRow:
     """The result of one scheme on one network, summed over seeds. The hold is from arrival to delivery, in ticks.
 
-    `violations_most` there are at most, where a field log does not tell all causes.
+    `violations_most` there are at most, where a field log does not tell all causes. `unknown` messages came and are
+    left out, since nothing tells their causes.
     `gave_up`: messages delivered without a cause that they named. `stuck`: held for ever. Times are of our Python.
     """
 
@@ -60,6 +61,7 @@ class ComparisonRow:
     bits_max: int
     mote_us: float
     observer_us: float
+    unknown: int = 0
     violations_most: Violations | None = None
 
     @property
@@ -88,6 +90,7 @@ class ComparisonRow:
             "loss": place.loss,
             "messages": self.messages,
             "arrived": self.arrived,
+            "unknown": self.unknown,
             "delivered": self.violations.delivered,
             "violations": self.violations.percent(),
             "violated_pairs": self.violations.pairs,
@@ -107,12 +110,14 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownStream:
-    """A stream with its causes, and its network. `most`: those that may be causes, where not all are known."""
+    """A stream with its causes, and its network. `most`: those that may be causes, where not all are known. `unknown`
+    arrivals are not in it, since nothing tells their causes."""
 
     stream: Stream
     vectors: Int32
     options: WorldOptions
     most: Int32 | None = None
+    unknown: int = 0
 
 
 def sweep(base: WorldOptions, axes: dict[str, Sequence[Any]]) -> list[WorldOptions]:
@@ -147,6 +152,7 @@ class Trial:
     violations: Violations
     played: Played
     most: Violations | None = None
+    unknown: int = 0
 
 
 def attempt(recorded: KnownStream, name: str, terms: Terms) -> Trial:
@@ -154,7 +160,7 @@ def attempt(recorded: KnownStream, name: str, terms: Terms) -> Trial:
     played = play(stream, build(name, recorded.options, terms))
     violations = engine.violations(stream, recorded.vectors, played.order)
     most = None if recorded.most is None else engine.violations(stream, recorded.most, played.order)
-    return Trial(stream.messages, stream.arrivals, violations, played, most)
+    return Trial(stream.messages, stream.arrivals, violations, played, most, recorded.unknown)
 
 
 def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonRow:
@@ -181,6 +187,7 @@ def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonR
         bits_max=int(bits.max(initial=0)),
         mote_us=1e6 * sum(result.mote_seconds for result in played) / max(sent, 1),
         observer_us=1e6 * sum(result.observer_seconds for result in played) / max(sent, 1),
+        unknown=sum(trial.unknown for trial in trials),
         violations_most=_sum(most) if (most := [trial.most for trial in trials if trial.most]) else None,
     )
 

@@ -8,6 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from packet_formats.phrases import many
+
 from .comparison import ComparisonRow
 
 COLUMNS = (
@@ -37,7 +39,8 @@ def about(row: ComparisonRow) -> str:
     place = row.place
     text = f"{place.motes} motes, epsilon {place.epsilon}, delta {place.delta}"
     text += "" if place.rate is None else f", rate {place.rate:g}, loss {place.loss:.0%}"
-    return f"{text}: {row.messages} messages sent, {row.arrived} arrived"
+    left_out = f"; {many(row.unknown, 'message')} left out: nothing tells their causes" if row.unknown else ""
+    return f"{text}: {row.messages} messages sent, {row.arrived} arrived{left_out}"
 
 
 def _table(rows: Sequence[ComparisonRow]) -> Table:

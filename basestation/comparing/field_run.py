@@ -8,6 +8,7 @@ those who name it.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,18 +22,20 @@ from .lost_names import Key, Lost, lost_names
 
 
 def field_stream(trace: Trace) -> tuple[Stream, Int32, Int32]:
-    """The stream, how many messages of each mote surely led to each message, and how many may have."""
-    run = _FieldRun(trace)
+    """The stream, how many messages of each mote surely led to each message, and how many may have. Messages of which
+    nothing tells the causes are left out."""
+    told = trace.messages["vector"].is_valid()
+    if not pc.any(told).as_py():
+        raise TraceError(
+            f"run {trace.run} tells nothing of what led to its messages: `log convert` makes it anew"
+        )
+    run = _FieldRun(replace(trace, messages=trace.messages.filter(told)))
     return run.stream(), run.counted(run.sure), run.counted(run.most)
 
 
 class _FieldRun:
     def __init__(self, trace: Trace) -> None:
         messages, self._motes = trace.messages, trace.deployment.network.motes
-        if messages["vector"].null_count:
-            raise TraceError(
-                f"run {trace.run} tells nothing of what led to its messages: `log convert` makes it anew"
-            )
         told = [_vector(value) for value in messages["vector"].to_pylist()]
         later = [_vector(value) if value else None for value in messages[LATER].to_pylist()]
         source, sequence = messages["source"].to_pylist(), messages["sequence"].to_pylist()

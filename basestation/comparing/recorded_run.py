@@ -19,7 +19,7 @@ from .comparison import ComparisonRow, KnownStream, SweepPoint, measure
 from .field_run import field_stream
 
 # The columns of a message that a comparison reads.
-COLUMNS = ("source", "sequence", "heard", "clock", "batch", "fresh", "vector")
+COLUMNS = ("source", "sequence", "number", "heard", "clock", "batch", "fresh", "vector")
 FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "stamp")  # where there are no events
 
 
@@ -59,7 +59,8 @@ def recorded_in(trace: Trace) -> KnownStream:
     if trace.events is None:
         made, sure, most = field_stream(trace)
         _check_arrivals(made)
-        return KnownStream(made, sure, options_in(trace.deployment, made.messages), most)
+        unknown = trace.messages["vector"].null_count
+        return KnownStream(made, sure, options_in(trace.deployment, made.messages), most, unknown)
     stream, vectors = stream_of(trace)
     stream = replace(stream, arrival_clock=_clock(trace.messages))
     _check_arrivals(stream)

@@ -14,6 +14,7 @@ from basestation.causality.schemes import Scheme
 from basestation.causality.stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
 from basestation.deployed import timed_scheme_of
 from basestation.traces.files import Trace, TraceError
+from basestation.traces.numbers import arrival_numbers, not_in_a_row, numbered_by
 from basestation.traces.schema import (
     KINDS,
     binary_column,
@@ -164,6 +165,7 @@ def _events(stream: Stream) -> pa.Table:
         pa.array(stream.event_clock[real]),
         pa.array(stream.sent_by[message]),
         pa.array(stream.sent_index[message].astype(np.int64) - 1),
+        pa.array(stream.sent_index[message].astype(np.int64)),
     ]
     return pa.Table.from_arrays(arrays, schema=events_schema())
 
@@ -178,14 +180,15 @@ def stream_of(trace: Trace) -> tuple[Stream, Int32]:
     motes = trace.deployment.network.motes
     sends = pc.equal(trace.events["kind"], KINDS[0]).to_numpy()
     mote, clock = _integers(trace.events, "mote"), _column(trace.events, "clock")
-    sequence = _integers(trace.events, "sequence")
+    by = numbered_by(trace.events)
+    numbers = _integers(trace.events, by)
     if (mote >= motes).any():
         raise TraceError(f"mote {mote.max()}, but the deployment has {motes} motes")
-    first = _first_numbers(mote[sends], sequence[sends], motes)
+    first = _first_numbers(mote[sends], numbers[sends], motes, by)
     sent_by = mote[sends].astype(np.int32)
-    sent_index = (sequence[sends] - first[sent_by] + 1).astype(np.int32)
+    sent_index = (numbers[sends] - first[sent_by] + 1).astype(np.int32)
     number = _numbering(sent_by, sent_index, first, motes)
-    message = number(_integers(trace.events, "source"), sequence)
+    message = number(_integers(trace.events, "source"), numbers)
     _check_causes(sends, message)
     kind = np.where(sends, SEND, np.where(_column(trace.events, "ends"), RECEIVE, MERGE))
     stream = Stream(
@@ -197,7 +200,7 @@ def stream_of(trace: Trace) -> tuple[Stream, Int32]:
         event_mote=mote.astype(np.int32),
         event_clock=clock,
         event_message=message,
-        arrival_message=number(_integers(trace.messages, "source"), _integers(trace.messages, "sequence")),
+        arrival_message=number(_integers(trace.messages, "source"), arrival_numbers(trace.messages, by)),
         arrival_clock=_column(trace.messages, "heard"),
         arrival_batch=_column(trace.messages, "batch"),
         arrival_fresh=_column(trace.messages, "fresh").astype(np.int8),
@@ -214,13 +217,13 @@ def _integers(table: pa.Table, name: str) -> Int64:
     return _column(table, name).astype(np.int64)
 
 
-def _first_numbers(mote: Int64, sequence: Int64, motes: int) -> Int64:
+def _first_numbers(mote: Int64, numbers: Int64, motes: int, by: str) -> Int64:
     """Each mote's first number. Mote and number identify a message, so the sends must count on from there."""
     first = np.zeros(motes, np.int64)
     for one in range(motes):
-        mine = sequence[mote == one]
+        mine = numbers[mote == one]
         if len(mine) and not np.array_equal(mine, np.arange(mine[0], mine[0] + len(mine))):
-            raise TraceError(f"the sends of mote {one} are not numbered one after the other")
+            raise not_in_a_row(one, by)
         first[one] = mine[0] if len(mine) else 0
     return first
 
@@ -234,16 +237,16 @@ def _check_causes(sends: NDArray[np.bool_], message: Int64) -> None:
 
 
 def _numbering(sent_by: Int32, sent_index: Int32, first: Int64, motes: int) -> Any:
-    """Make a function from mote and sequence number to the message's number in the order of all sends."""
+    """Make a function from a mote and its number of a message to that message's place in the order of all sends."""
     per_mote = np.bincount(sent_by, minlength=motes)
     row = np.concatenate(([0], np.cumsum(per_mote)))
     table: Int64 = np.zeros(row[-1], np.int64)
     table[row[sent_by] + sent_index - 1] = np.arange(len(sent_by))
 
-    def number(mote: Int64, sequence: Int64) -> Int64:
+    def number(mote: Int64, numbers: Int64) -> Int64:
         if (mote >= motes).any():
             raise TraceError(f"mote {mote.max()}, but the deployment has {motes} motes")
-        place = sequence - first[mote]
+        place = numbers - first[mote]
         if ((place < 0) | (place >= per_mote[mote])).any():
             raise TraceError("a message was received that nobody sent")
         found: Int64 = table[row[mote] + place]

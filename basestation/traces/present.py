@@ -3,7 +3,7 @@
 Format 1 had the stamp in columns of its own, `r`, `c`, `kn0`, ..., as many as the deployment's stamp had entries; types
 as narrow as their fields; and neither `number` nor `causes` nor, at first, `vector_most`. Tables of format 2 that were
 written before a deployment could name its data have no `values`; before messages told the age of their event, no
-`age_ms` and `again`; and `age_or_more` came last.
+`age_ms` and `again`; and `age_or_more` came last. The events of older tables have no `number`.
 """
 
 from __future__ import annotations

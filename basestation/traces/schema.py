@@ -240,5 +240,6 @@ def events_schema() -> pa.Schema:
             pa.field("clock", pa.int64(), False),
             pa.field("source", pa.int32(), False),
             pa.field("sequence", pa.int64(), False),
+            pa.field("number", pa.int64()),
         ]
     )

@@ -59,7 +59,8 @@ class Prepared:
     def counted(
         self, count: Callable[[MeasureTask], Any], work: Work, spread: Spread, workers: int, rows: int
     ) -> tuple[Plan, list[Any], list[Any]]:
-        """Count each part: with what surely led to each message, and with all that may have."""
+        """Count each part: with what surely led to each message, and with all that may have. The plan is that of the
+        latter."""
         longest = max((answer.longest for _, _, answer in self.answers), default=0)
 
         def of(trace: TraceFiles) -> tuple[Plan, list[Any]]:
@@ -67,7 +68,8 @@ class Prepared:
             return planned, list(spread(count, [MeasureTask(one, work, self.ties) for one in planned.parts]))
 
         planned, least = of(self.trace)
-        return planned, least, of(replace(self.trace, most=True))[1] if self.trace.unsure else least
+        planned, most = of(replace(self.trace, most=True)) if self.trace.unsure else (planned, least)
+        return planned, least, most
 
 
 def continuum(
@@ -91,8 +93,11 @@ def continuum(
         deployment=known.deployment,
         is_field=known.is_field,
         arrived=known.rows,
-        out_of_sync=known.rows - planned.in_sync,
-        complete=100 * (1 - known.unsure / known.rows) if known.has_truth else None,
+        out_of_sync=known.rows - planned.counted - planned.unknown,
+        unknown=planned.unknown,
+        complete=100 * (1 - planned.unsure / planned.counted)
+        if known.has_truth and planned.counted
+        else None,
         least=reduce(add, least),
         most=reduce(add, most),
     )

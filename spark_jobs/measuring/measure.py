@@ -32,7 +32,7 @@ from basestation.traces.files import open_table
 from basestation.traces.present import present
 from basestation.traces.schema import messages_schema
 from spark_jobs.traces.files import TraceFiles, told_of
-from spark_jobs.traces.segments import Part, load, whole
+from spark_jobs.traces.segments import Part, load_judged, whole
 
 Ints = NDArray[Any]
 
@@ -122,7 +122,7 @@ def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
 def deliver_whole(task: LedgerTask) -> None:
     """Deliver by a ledger over the whole trace."""
     trace, reading = task.trace, task.reading
-    view = load(whole(trace), ["sequence", *_own_columns([reading])])
+    view = load_judged(whole(trace), ["sequence", *_own_columns([reading])])
     with told_of(trace.folder):
         stamps = read_stamps(trace, view, reading, task.ties)
     order, left, late = by_ledger(view, reading, stamps, task.policy.tolerate)

@@ -21,7 +21,7 @@ from basestation.simulator.scheme_run import play
 from packet_formats.schemes import descriptor
 from spark_jobs.engine import Spread
 from spark_jobs.measuring.measure import write_whole
-from spark_jobs.traces.field import known_stream
+from spark_jobs.traces.field import known_stream, rows_in
 from spark_jobs.traces.files import TraceFault, TraceFiles
 
 MOST_PLAYED = 50_000  # messages: some ten seconds of Python for each rule
@@ -64,8 +64,8 @@ def play_rule(task: PlayTask) -> Answer:
     if gone := stream.arrivals - len(played.order):
         return Answer(reason=f"its rule discards messages that come too late: {gone} here")
     row_of = np.zeros(stream.messages, np.int64)
-    row_of[stream.arrival_message] = np.arange(stream.arrivals)
-    write_whole(task.path, stream.arrivals, row_of[played.order], played.left)
+    row_of[stream.arrival_message] = rows_in(task.trace)
+    write_whole(task.path, task.trace.rows, row_of[played.order], played.left)
     figures: dict[str, float] = {"late": played.late, "saturated": played.saturated}
     if task.stamp.layout.is_variable:
         figures["bytes_mean"] = float((-(-played.bits // 8)).mean())

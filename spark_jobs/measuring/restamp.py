@@ -31,10 +31,11 @@ from basestation.simulator import engine_numba
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
 from basestation.traces.files import open_table
+from basestation.traces.numbers import arrival_numbers
 from basestation.traces.schema import KINDS, stamp_column
 from basestation.traces.stamp_columns import read_stamps
 from spark_jobs.storage import reading
-from spark_jobs.traces.field import stream_as_heard
+from spark_jobs.traces.field import rows_in, stream_as_heard
 from spark_jobs.traces.files import TraceFiles, read_rows, read_whole, told_of, undamaged
 
 Ints = NDArray[Any]
@@ -84,7 +85,8 @@ def _made(
         stream = stream_as_heard(trace)
         stamped = engine_numba.stamp(stream, scheme)
         noticed = Restamped(stream.messages, stamped.bounded, stamped.wrong_unwraps)
-        yield noticed, iter([(trace.groups(), engine_numba.observe(stream, stamped, scheme))])
+        observed = engine_numba.observe(stream, stamped, scheme)
+        yield noticed, iter([(trace.groups(), _in_rows(observed, rows_in(trace), trace.rows))])
         return
     with TemporaryDirectory(dir=scratch) as place, told_of(trace.events):
         numbers = _numbers_in(trace)
@@ -98,13 +100,23 @@ def _made(
         yield noticed, _observed(trace, numbers, scheme, (r, c, kn))
 
 
+def _in_rows(found: Observed, rows: Ints, count: int) -> Observed:
+    """The same with a place for each of `count` rows. Those that have no stamp are never looked at."""
+    if len(rows) == count:
+        return found
+    places = np.zeros(count, np.int64)
+    places[rows] = np.arange(len(rows))
+    return replace(found, r=found.r[places], c=found.c[places], kn=found.kn[places])
+
+
 def _observed(
     trace: TraceFiles, numbers: Numbers, scheme: TimedScheme, stamps: tuple[Ints, Ints, Ints]
 ) -> Iterator[tuple[Groups, Observed]]:
     for group in trace.groups():
-        rows = read_rows(trace, [group], ["source", "sequence", "heard"])
-        source, sequence, heard = (column.to_numpy().astype(np.int64) for column in rows.columns)
-        yield [group], stamps_of.observe(numbers.of(source, sequence), heard, scheme, stamps)
+        rows = read_rows(trace, [group], ["source", "heard", numbers.by])
+        source, heard = (rows[name].to_numpy().astype(np.int64) for name in ("source", "heard"))
+        messages = numbers.of(source, arrival_numbers(rows, numbers.by))
+        yield [group], stamps_of.observe(messages, heard, scheme, stamps)
 
 
 @lru_cache(maxsize=4)
@@ -141,11 +153,12 @@ def _differs(
     made: pa.StructArray,
     stream: Stream | None = None,
 ) -> int:
-    recorded = read_rows(trace, groups, ["stamp.r", "stamp.c", "stamp.kn", "in_sync"])
+    recorded = read_rows(trace, groups, ["stamp.r", "stamp.c", "stamp.kn", "in_sync", "boot"])
     settled = None
     if stream is not None:
         ticks = scheme_of(trace.deployment).settling
-        settled = stamps_of.settled(stream, recorded["in_sync"].to_numpy(), ticks)
+        in_sync, boot = (recorded[name].to_numpy() for name in ("in_sync", "boot"))
+        settled = stamps_of.settled(stream, in_sync, boot, ticks)
     with told_of(trace.folder):
         return stamps_of.differing(made, recorded, trace.layout.stamp.entries, groups[0][0], settled)
 

@@ -26,7 +26,7 @@ from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
 from basestation.traces.checks import row_faults
 from basestation.traces.files import open_table
-from basestation.traces.present import names_in, present
+from basestation.traces.present import ADDED, names_in, present
 from basestation.traces.schema import events_schema, messages_schema
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
@@ -180,7 +180,9 @@ def _trace(item: Input) -> Iterator[Batch]:
     events = path_of(item.path) / EVENTS
     if events.exists():
         with open_table(reading(events)) as file:
-            _same_columns(file.schema_arrow.names, events_schema().names, events)
+            has = file.schema_arrow.names
+            wanted = [name for name in events_schema().names if name in has or name not in ADDED]
+            _same_columns(has, wanted, events)
             for batch in file.iter_batches(1 << 17):
                 yield "events", _as(batch, events_schema(), events)
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from basestation.causality.stream import Stream
 from basestation.comparing.comparison import KnownStream
@@ -55,7 +57,16 @@ def stream_as_heard(trace: TraceFiles) -> Stream:
     with told_of(trace.events or trace.folder):
         if trace.events is None:
             return field_stream(_with_graph(trace))[0]
-        return stream_of(read_whole(trace, ["source", "sequence", "heard", "batch", "fresh"]))[0]
+        return stream_of(read_whole(trace, ["source", "sequence", "number", "heard", "batch", "fresh"]))[0]
+
+
+def rows_in(trace: TraceFiles) -> NDArray[np.int64]:
+    """The rows of a trace that are the arrivals of its stream. One made from the causal graph lacks messages of which
+    nothing tells the causes."""
+    if trace.events is not None or not trace.untold:
+        return np.arange(trace.rows)
+    told = (table["vector"].is_valid().to_numpy() for table in trace.tables(["vector"]))
+    return np.flatnonzero(np.concatenate(list(told)))
 
 
 def _with_graph(trace: TraceFiles) -> Trace:

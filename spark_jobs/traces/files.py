@@ -51,7 +51,7 @@ class TraceFiles:
     origin: str
     deployment: Deployment
     parts: tuple[PartFile, ...]
-    untold: int  # rows whose causes nobody knows
+    untold: int  # rows of which nothing tells the causes
     events: Place | None
     unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
     most: bool = False  # count instead with those that may be
@@ -60,7 +60,8 @@ class TraceFiles:
 
     @property
     def has_truth(self) -> bool:
-        return self.rows > 0 and self.untold == 0
+        """Whether something tells the causes of some messages. The others are left out, and counted."""
+        return self.untold < self.rows
 
     @property
     def truth_columns(self) -> list[str]:

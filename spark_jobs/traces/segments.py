@@ -38,17 +38,19 @@ class Part:
 
     def load(self, columns: Iterable[str]) -> View:
         """The segment with its halo. What happened before what is read too, where known."""
-        told = self.segment.trace.truth_columns if self.context.sends is not None else []
         halo = 2 * self.context.horizon
-        return load(self.segment, [*told, *columns], halo, halo)
+        return load_judged(self.segment, columns, halo, halo)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A trace ready to be counted in parts."""
+    """A trace ready to be counted in parts: how many messages are counted, of how many in sync nothing tells the
+    causes, and of how many counted ones not all causes are known."""
 
     parts: list[Part]
-    in_sync: int
+    counted: int
+    unknown: int
+    unsure: int
 
 
 def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[TraceSegment]:
@@ -68,7 +70,20 @@ def whole(trace: TraceFiles) -> TraceSegment:
     return TraceSegment(trace, 0, trace.rows)
 
 
-def load(segment: TraceSegment, columns: Sequence[str], before: int = 0, after: int = 0) -> View:
+def load_judged(segment: TraceSegment, columns: Iterable[str], before: int = 0, after: int = 0) -> View:
+    """Read a segment with what happened before what, where known. Messages of which nothing tells that are left out."""
+    told = segment.trace.truth_columns
+    return load(segment, [*told, *columns], before, after, with_causes=bool(told))
+
+
+def load(
+    segment: TraceSegment,
+    columns: Sequence[str],
+    before: int = 0,
+    after: int = 0,
+    *,
+    with_causes: bool = False,
+) -> View:
     """Read a segment with all that arrived up to `before` ticks before its first and `after` after its last row."""
     trace, groups = segment.trace, segment.trace.groups()
     wanted = [*dict.fromkeys([*TIMES, *columns])]
@@ -92,14 +107,13 @@ def load(segment: TraceSegment, columns: Sequence[str], before: int = 0, after: 
             more *= 2
     begin, end = np.searchsorted(clock, [earliest, latest + 1], "left").tolist()
     rows = table.slice(begin, end - begin)
-    return view_of(rows, clock[begin:end], starts[low] + begin, segment.first, segment.last)
+    return view_of(rows, clock[begin:end], starts[low] + begin, segment.first, segment.last, with_causes)
 
 
 def survey_segment(task: tuple[TraceSegment, Question]) -> Survey:
     segment, asked = task
     trace = segment.trace
-    columns = ["stamp.r", "stamp.c", *trace.truth_columns]
-    view = load(segment, columns, asked.horizon if trace.has_truth else 0)
+    view = load_judged(segment, ["stamp.r", "stamp.c"], asked.horizon if trace.has_truth else 0)
     with told_of(trace.folder):
         return survey.survey(view, asked, 2 * trace.deployment.clock.epsilon, trace.has_truth)
 
@@ -119,7 +133,9 @@ def plan(segments: Sequence[TraceSegment], spread: Spread, longest: int = 0) -> 
         asked = survey.questions(firsts, horizon, trace.motes)
         surveys: list[Survey] = list(spread(survey_segment, list(zip(segments, asked, strict=True))))
         needed = max(one.reach for one in surveys) + clock.delta + clock.epsilon + 1
-    in_sync = sum(one.in_sync for one in surveys)
+    counted, unknown, unsure = (
+        sum(getattr(one, name) for one in surveys) for name in ("counted", "unknown", "unsure")
+    )
     plain = Context(horizon, survey.block_begins(firsts[0], _clock_at(trace, trace.rows - 1), horizon))
     contexts: Iterable[Context] = [plain] * len(segments)
     if trace.has_truth:
@@ -131,8 +147,9 @@ def plan(segments: Sequence[TraceSegment], spread: Spread, longest: int = 0) -> 
         for i, one in zip(doubtful, spread(survey_segment, again), strict=True):
             truths[i] = one.truth
         with told_of(trace.folder):
-            contexts = list(survey.contexts(plain, truths, firsts, in_sync))
-    return Plan([Part(*part) for part in zip(segments, contexts, strict=True)], in_sync)
+            contexts = list(survey.contexts(plain, truths, firsts, counted))
+    parts = [Part(*part) for part in zip(segments, contexts, strict=True)]
+    return Plan(parts, counted, unknown, unsure)
 
 
 def _clock_at(trace: TraceFiles, row: int) -> int:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,8 +15,15 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, generate
 from basestation.traces.files import read_trace, write_trace
 from basestation.traces.schema import LATER
+from packet_formats.keys import write_key
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data
+from packet_formats.seal import Seal
 from spark_jobs.run import run
 from tests.journal.logs import arrivals_of, write
+from tests.live.test_guard import KEY, honest_line, put, read
+from tests.live.test_guard import deployment as guarded
+from tests.spark.test_sealed_ingest import logged
 
 OPTIONS = WorldOptions(messages=900, motes=6, epsilon=3, delta=32, rate=0.0156, loss=0.05, seed=5)
 FIGURES = ("pairs", "backward", "forward", "mean", "any", "related")
@@ -133,3 +141,67 @@ def test_a_trace_from_before_the_upper_bounds_is_read(barrier, tmp_path, capsys)
     assert run("ingest", [str(tmp_path / "old"), "--tables", str(tables), "--no-spark"]) == 0
     (path,) = tables.glob("messages/*/*/*/000000.parquet")
     assert pq.read_schema(path).field(LATER).type == pa.binary()
+
+
+FREE = ("run", "arrived", "out_of_sync", "unknown", "wire_bytes")  # what differs where more messages came
+
+
+def test_three_messages_without_causes_do_not_blind_a_log(tmp_path, capsys):
+    """With a key a message out of sync has no number, so nothing tells its causes. The others are judged."""
+    network = guarded("barrier")
+    layout, line, key = layout_of(network), honest_line(network, 1230), tmp_path / "site.key"
+    write_key(KEY, key)
+    first = [arrival for arrival in line[:20] if isinstance(read(arrival, network)[1], Data)][:3]
+    strays = [
+        put(
+            Seal(KEY, layout).sealed_data(replace(data, sequence=255, in_sync=False, mic=b""), 3, 12345),
+            arrival,
+        )
+        for arrival, data in ((arrival, read(arrival, network)[1]) for arrival in first)
+    ]
+    found = []
+    for name, frames in (("alone", line), ("among", [*line[:20], *strays, *line[20:]])):
+        logged(tmp_path / name / "logs", name, network, frames)
+        words = [tmp_path / name / "logs", "--key", key, "--tables", tmp_path / name / "tables", "--no-spark"]
+        assert run("ingest", list(map(str, words))) == 0
+        found.append(printed(capsys, "continuum", tmp_path / name / "tables"))
+    alone, among = found
+    parts = (tmp_path / "among" / "tables").glob("messages/*/*/*/*.parquet")
+    assert sum(pq.read_table(path, partitioning=None)["vector"].null_count for path in parts) == 3
+    silent = [row["reason"] for row in among if row["answered"] == "no"]
+    assert silent == [row["reason"] for row in alone if row["answered"] == "no"]
+    assert len(silent) == 1 < len(among) == len(alone)  # delta-vector: a mote sent twice in a tick
+    assert (among[0]["arrived"], among[0]["out_of_sync"], among[0]["unknown"]) == (
+        alone[0]["arrived"] + 3,
+        3,
+        0,
+    )
+    assert [without(row, FREE) for row in among] == [without(row, FREE) for row in alone]
+    (told,) = printed(capsys, "compare", tmp_path / "among" / "tables", "--scheme", "shlc")
+    assert (told["arrived"], told["unknown"]) == (alone[0]["arrived"], 3)
+
+
+def without(row, names):
+    return {name: value for name, value in row.items() if name not in names}
+
+
+@pytest.mark.parametrize("scheme", ["barrier", "kn"])
+def test_messages_in_sync_without_causes_are_left_out_and_counted(tmp_path, capsys, scheme):
+    """The figures are those of the trace without these messages."""
+    deployment = deployment_for(OPTIONS, build_named(OPTIONS, scheme), "cbd", 100)
+    trace = replace(trace_of(generate(OPTIONS), deployment), events=None)
+    untold = np.zeros(len(trace.messages), np.bool_)
+    untold[[3, 200, 201, 500]] = True
+    schema, vectors = trace.messages.schema, trace.messages["vector"]
+    nulls = pc.if_else(pa.array(untold), pa.scalar(None, vectors.type), vectors)
+    lacking = trace.messages.set_column(schema.get_field_index("vector"), schema.field("vector"), nulls)
+    write_trace(replace(trace, messages=lacking), tmp_path / "lacking")
+    write_trace(replace(trace, messages=trace.messages.filter(pa.array(~untold))), tmp_path / "shorter")
+    lacking, shorter = (printed(capsys, "continuum", tmp_path / name) for name in ("lacking", "shorter"))
+    answered = [row for row in lacking if row["answered"] != "no"]
+    assert {(row["unknown"], row["out_of_sync"]) for row in answered} == {(4, 0)}
+    assert [without(row, FREE) for row in lacking] == [without(row, FREE) for row in shorter]
+    assert {row["complete"] for row in answered} == {100}
+    assert run("continuum", ["--no-spark", "--phi", "100", str(tmp_path / "lacking")]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "4 messages in no figure: nothing tells their causes." in said

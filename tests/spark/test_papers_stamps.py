@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
@@ -13,12 +14,14 @@ from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes.barrier import Barrier, BarrierProgram
 from basestation.cli.listen import command as listen
 from basestation.cli.simulate import command as simulate
+from basestation.comparing import spread
+from basestation.comparing.catalogue import NAMES, Terms
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import trace_of
 from basestation.simulator.simulation import generate, measure
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.deployment import from_dict
-from spark_jobs import run
+from spark_jobs import comparing, run
 from spark_jobs.engine import Cores
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.measuring.restamp import differing
@@ -95,6 +98,74 @@ def test_motes_that_have_just_gained_the_time_are_no_sign_of_missing_events(tmp_
     events = trace.events.take(np.setdiff1d(np.arange(len(trace.events)), lost))
     write_trace(replace(trace, events=events), tmp_path / "lacking")
     assert differing(open_trace(tmp_path / "lacking")) > 0
+
+
+REBOOTED, BEFORE = 2, 70  # mote 2 reboots after its 70th message
+
+
+class RebootingProgram(BarrierProgram):
+    """A mote that begins its sequence again has rebooted: it knows nothing, and gained the time a moment before."""
+
+    def on_send(self, rt, number):
+        if number == 1:
+            self.restart(rt - self._constants.Y - 1)
+        return super().on_send(rt, number)
+
+
+def start_rebooting(scheme, mote):
+    return RebootingProgram(scheme, mote)
+
+
+def rebooted(monkeypatch, deployment):
+    """A run as the testbed records it, in which a mote reboots: its sequence and its memory begin anew, its messages
+    are numbered on."""
+    simulated = generate(OPTIONS)
+    stream = simulated.stream
+    again = (stream.sent_by == REBOOTED) & (stream.sent_index > BEFORE)
+    began = np.where(again, stream.sent_index - BEFORE, stream.sent_index).astype(np.int32)
+    with monkeypatch.context() as patch:
+        patch.setattr(Barrier, "start", start_rebooting)
+        trace = trace_of(replace(simulated, stream=replace(stream, sent_index=began)), deployment)
+    at = stream.arrival_message
+    columns = {"number": stream.sent_index[at].astype(np.int64), "boot": again[at].astype(np.int32)}
+    messages, events = trace.messages, trace.events
+    for name, values in columns.items():
+        place = messages.schema.get_field_index(name)
+        messages = messages.set_column(place, messages.schema.field(name), pa.array(values))
+    numbers = stream.sent_index[stream.event_message].astype(np.int64)
+    if "number" in events.schema.names:
+        events = events.drop_columns(["number"])
+    events = events.append_column(pa.field("number", pa.int64()), pa.array(numbers))
+    return replace(trace, messages=messages, events=events)
+
+
+def test_a_reboot_does_not_end_the_continuum(tmp_path, monkeypatch):
+    """All configurations are answered, the trace's own stamp included; and compare plays every scheme."""
+    trace = rebooted(monkeypatch, deployed("barrier"))
+    boots = pc.unique(trace.messages.filter(pc.equal(trace.messages["source"], REBOOTED))["boot"])
+    assert boots.to_pylist() == [0, 1]
+    write_trace(trace, tmp_path / "trace")
+    rows = continuum(open_trace(tmp_path / "trace"), Choice(), Cores(1).each, tmp_path)
+    assert {(row.answered, row.reason) for row in rows} == {("restamped", None), ("played", None)}
+    assert {row.policy for row in rows if row.own} == {"barrier"}
+    spots, faults = comparing.trace_spots([tmp_path / "trace"])
+    (found,) = spread.compare(spots, NAMES, Terms())
+    assert (faults, found.fault, len(found.rows)) == ([], "", len(NAMES))
+
+
+def test_a_reception_that_lacks_after_a_reboot_is_still_seen(tmp_path, monkeypatch):
+    trace = rebooted(monkeypatch, deployed("barrier"))
+    receptions = np.flatnonzero(pc.equal(trace.events["kind"], "receive").to_numpy())
+    kept = np.setdiff1d(np.arange(len(trace.events)), receptions[-40:-30])
+    write_trace(replace(trace, events=trace.events.take(kept)), tmp_path / "lacking")
+    assert differing(open_trace(tmp_path / "lacking")) > 0
+
+
+def test_older_events_cannot_follow_a_reboot_and_say_so(tmp_path, monkeypatch):
+    trace = rebooted(monkeypatch, deployed("barrier"))
+    write_trace(replace(trace, events=trace.events.drop_columns(["number"])), tmp_path / "old")
+    rows = continuum(open_trace(tmp_path / "old"), CHOICE, Cores(1).each, tmp_path)
+    assert all("mote 2" in row.reason and "make this trace anew" in row.reason for row in rows)
 
 
 def test_without_events_other_stamps_are_made_from_the_causal_graph(tmp_path):

@@ -28,6 +28,8 @@ NARROW = {
 def old(table, deployment):
     """A table of messages, events or frames as format 1 had it."""
     columns = {name: table[name] for name in table.column_names}
+    if "ends" in columns:
+        del columns["number"]
     if "stamp" in columns:
         layout, vector = layout_of(deployment), pa.binary(4 * deployment.network.motes)
         stamps = columns["stamp"].to_pylist()
@@ -66,7 +68,8 @@ def test_an_old_trace_is_read_as_a_new_one(traces):
     assert before.messages.schema.equals(schema.messages_schema())
     assert before.messages.drop_columns(NEW) == new.messages.drop_columns(NEW)
     assert before.messages["number"].null_count == len(new.messages) > 300
-    assert before.events == new.events
+    assert before.events.drop_columns(["number"]) == new.events.drop_columns(["number"])
+    assert before.events["number"].null_count == len(new.events)
 
 
 def answers(capsys, *words):

@@ -166,11 +166,11 @@ def test_events_that_can_not_have_happened_are_refused(run):
     events, messages = trace.events, trace.messages
     kinds = events["kind"].to_pylist()
     send, receipt = kinds.index("send"), kinds.index("receive")
-    last = max(events.filter(pc.equal(events["mote"], 0))["sequence"].to_pylist())
-    beyond = moved(moved(messages, "source", [5], 0), "sequence", [5], last + 5)
+    last = max(events.filter(pc.equal(events["mote"], 0))["number"].to_pylist())
+    beyond = moved(moved(messages, "source", [5], 0), "number", [5], last + 5)
     for changed, words in [
         ({"messages": beyond}, "nobody sent"),
-        ({"messages": moved(messages, "sequence", [5], -1)}, "nobody sent"),
+        ({"messages": moved(messages, "number", [5], -1)}, "nobody sent"),
         ({"messages": moved(messages, "source", [5], OPTIONS.motes)}, "but the deployment has"),
         ({"events": moved(events, "mote", [receipt], OPTIONS.motes)}, "but the deployment has"),
         (

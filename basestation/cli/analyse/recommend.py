@@ -110,7 +110,7 @@ def command(
             for line in advice.lines(one, asked):
                 common.out.print(line, markup=False, soft_wrap=True)
         elif not one.advice:
-            common.note(f"recommend: run {one.trace.run}: {advice.why_nothing(one.trace, one.rows, figure)}")
+            common.note(f"recommend: run {one.trace.run}: {advice.why_nothing(one.rows, figure)}")
     if not as_json and together:
         said = advice.sentence(together[0], tolerance)
         common.out.print(f"all runs: take {said}", markup=False, soft_wrap=True)
