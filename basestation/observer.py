@@ -125,7 +125,9 @@ class Observer:
         at = heard + self._deployment.late_guess if guessed else heard
         stamp = self._reader.read(data.stamp, source, number, at)
         in_sync = data.in_sync and timed  # nobody can order what came at an unknown time
-        message = Message(source, sequence, stamp, in_sync, data.data, number - sequence, token)
+        message = Message(
+            source, sequence, stamp, in_sync, data.data, number - sequence, token, heard, guessed
+        )
         rule = self._rule
         # A rule that need not wait for a tick has let go all that was due in it before this message came.
         before = [] if rule.timed else rule.due(now)

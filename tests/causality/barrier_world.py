@@ -1,13 +1,16 @@
 """A network at its limits, for the barrier: clocks exactly epsilon apart, copies in the last tick that is allowed.
 
-Time is a step count. A clock is the step plus an offset in 0..epsilon, the observer's too. A copy arrives while some
+Time is a step count. A clock is the step plus an offset in 0..epsilon, those of gateways too. A copy arrives while some
 mote's clock is at most l + delta, since whoever passes it on drops it after that. Receivers see what the wire carries.
+Each gateway hands on what it heard by a line of its own, in order. The observer's clock is the slowest line's: what
+came last, or what must have come by now, since no line takes longer than `line` steps.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
@@ -34,6 +37,17 @@ class Limits:
     lost_syncs: float = 0.0
     damage: float = 0.0  # chance that a mote's memory is overwritten
     gateways: int = 1
+    line: int = 0  # steps that a line may take
+
+
+@dataclass(slots=True)
+class Line:
+    """A gateway's line: what is under way on it, and the newest time that came by it."""
+
+    gateway: int
+    queue: deque[tuple[int, Message]] = field(default_factory=deque)
+    heard: int = -1
+    last_out: int = 0
 
 
 class Observed(NamedTuple):
@@ -49,8 +63,9 @@ class BarrierWorld:
         self._scheme, self._limits, self._random = scheme, limits, Random(seed)
         self._epsilon, self._delta = scheme.setting.epsilon, scheme.setting.delta
         motes = range(limits.motes)
-        self._offset = [self._random.choice((0, self._epsilon)) for _ in range(limits.motes + 1)]
-        self._offset[self._random.randrange(limits.motes + 1)] = 0
+        clocks = limits.motes + limits.gateways
+        self._offset = [self._random.choice((0, self._epsilon)) for _ in range(clocks)]
+        self._offset[self._random.randrange(clocks)] = 0
         self._programs: list[BarrierProgram] = [scheme.start(mote) for mote in motes]
         self._peers = [[p for p in motes if p != m and self._chance(limits.hears)] for m in motes]
         self._number = [0] * limits.motes
@@ -61,11 +76,12 @@ class BarrierWorld:
         self._flying: dict[int, list[tuple[Message, int]]] = {}
         self._burst_until = 0
         self._seen: set[tuple[int, int]] = set()
+        self._lines = [Line(motes.stop + gateway) for gateway in range(limits.gateways)]
         self.observed = Observed([], {}, [])
 
     def run(self) -> Observed:
         self._step = 0
-        while self._step < self._limits.steps or self._flying:
+        while self._step < self._limits.steps or self._flying or any(line.queue for line in self._lines):
             self._turns()
             self._step += 1
         return self.observed
@@ -94,6 +110,7 @@ class BarrierWorld:
                 self._send(mote)
             self._receive()
         self._receive()
+        self._hand_on()
 
     def _restart(self, mote: int, step: int) -> None:
         self._synced_at[mote] = step
@@ -110,7 +127,7 @@ class BarrierWorld:
             heard.close, heard.front = self._chance(0.5), self._chance(0.5)
         self._number[mote] = draw(256)
         self._above[mote] += 512
-        self.observed.faults.append(self._clock(self._limits.motes))
+        self.observed.faults.append(self._now())
 
     def _send(self, mote: int) -> None:
         self._number[mote] += 1
@@ -123,8 +140,8 @@ class BarrierWorld:
         self.observed.sends[mote, message.number] = self._truth.on_send(mote)
         for peer in self._peers[mote]:
             self._launch(message, peer)
-        for _ in range(self._limits.gateways):
-            self._launch(message, self._limits.motes)
+        for line in self._lines:
+            self._launch(message, line.gateway)
 
     def _launch(self, message: Message, receiver: int) -> None:
         limits, random = self._limits, self._random
@@ -149,14 +166,34 @@ class BarrierWorld:
         for message, receiver in copies:
             now = self._clock(receiver)
             read = message._replace(stamp=self._scheme.as_read(message.stamp, now))
-            if receiver == self._limits.motes:
-                if (message.source, message.number) not in self._seen:
-                    self._seen.add((message.source, message.number))
-                    self.observed.arrivals.append((now, read))
+            if receiver >= self._limits.motes:
+                self._queue(self._lines[receiver - self._limits.motes], read._replace(heard=now))
                 continue
             self._truth.on_receive(receiver, [self.observed.sends[message.source, message.number]])
             if self._step >= self._synced_at[receiver]:
                 self._programs[receiver].on_receive(now, [read])
+
+    def _queue(self, line: Line, message: Message) -> None:
+        """Lines are in order, and most are quick."""
+        most = self._limits.line if self._chance(0.3) else self._limits.line // 4
+        line.last_out = max(line.last_out, self._step + self._random.randint(0, most))
+        line.queue.append((line.last_out, message))
+
+    def _hand_on(self) -> None:
+        """What the lines hand over in this step, in any order."""
+        due = [line for line in self._lines for at, _ in line.queue if at <= self._step]
+        self._random.shuffle(due)
+        for line in due:
+            _, message = line.queue.popleft()
+            assert message.heard is not None
+            line.heard = max(line.heard, message.heard)
+            if (message.source, message.number) not in self._seen:
+                self._seen.add((message.source, message.number))
+                self.observed.arrivals.append((self._now(), message))
+
+    def _now(self) -> int:
+        """The observer's clock: all that any gateway heard in earlier ticks is in."""
+        return min(max(line.heard, self._clock(line.gateway) - self._limits.line) for line in self._lines)
 
 
 def deliveries(rule: Rule, observed: Observed) -> Iterator[Delivery]:

@@ -4,10 +4,10 @@ A message leaves when its predecessor and everything that it names have left. Wh
 `now > b + W`, where b is a bound on the l of what is missing: then everything with an l up to b has come or is lost.
 Of those that may leave, the least by key goes first.
 
-A held message is in one of four states. It waits for another one that is held (in that one's `waiters`); or for
-something that is missing (an arrival wakes it, or its b in the heap `_timer`); or it may leave (`_ready`); or it may
-leave once nothing with an l up to its greatest b is held (`_cut`). Evaluating a message again makes its older entries
-in lists and heaps stale: they carry its `version`.
+A held message is in one of five states. It waits for its floor, rule 0 (in the heap `_low`); or for another one that
+is held (in that one's `waiters`); or for something that is missing (an arrival wakes it, or its b in the heap
+`_timer`); or it may leave (`_ready`); or it may leave once nothing with an l up to its greatest b is held (`_cut`).
+Evaluating a message again makes its older entries in lists and heaps stale: they carry its `version`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Arrival:
     key: Key
     top: int  # its l
     at: int
+    floor: int  # the observer's clock before which only rule 5 lets it go
     called: tuple[Link, ...]  # what other messages call it
     links: list[Link]  # its predecessor, if the stamp tells of one, and what it names, the newest first
     newest: int  # a bound on the l of what it names
@@ -74,6 +75,7 @@ class BarrierRule(Rule):
             Link, list[tuple[Arrival, int]]
         ] = {}  # whom the arrival of such a message concerns
         self._held: list[tuple[Key, Arrival]] = []
+        self._low: list[tuple[int, Key, int, Arrival]] = []
         self._timer: list[tuple[int, Key, int, Arrival]] = []
         self._cut: list[tuple[int, Key, int, Arrival]] = []
         self._ready: list[tuple[Key, int, Arrival]] = []
@@ -127,7 +129,7 @@ class BarrierRule(Rule):
         held = sorted(key_and_arrival for key_and_arrival in self._held if key_and_arrival[1].held)
         keys = [key for key, _ in held]
         for key, one in held:
-            at, bound = self._clock, one.barrier
+            at, bound = max(self._clock, one.floor), one.barrier
             for _, cause, b in self._causes(one):
                 if cause is None:
                     bound = b if bound is None else max(bound, b)
@@ -166,9 +168,17 @@ class BarrierRule(Rule):
             links.insert(0, (message.source, message.number - 1, 0))
         barrier = top - (age % NO_AGE) * constants.u if cut else None
         newest = constants.newest_named(message.stamp)
-        arrival = Arrival(message, key, top, self._clock, _called(message), links, newest, barrier)
+        floor = self._floor(message)
+        arrival = Arrival(message, key, top, self._clock, floor, _called(message), links, newest, barrier)
         arrival.effects_gone = self._effects_gone(arrival)
         return arrival
+
+    def _floor(self, message: Message) -> int:
+        """Rule 0. From then on all that was sent more than WIN before the message has left, or is lost."""
+        latest = message.stamp.top - self._constants.epsilon
+        if message.guessed:
+            return latest
+        return min(self._clock if message.heard is None else message.heard, latest)
 
     def _take(self, arrival: Arrival) -> None:
         message = arrival.message
@@ -205,6 +215,9 @@ class BarrierRule(Rule):
         self.evaluations += 1
         one.version += 1
         one.missing, one.bound = [], None
+        if self._clock < one.floor:
+            heapq.heappush(self._low, (one.floor, one.key, one.version, one))
+            return
         bound = None
         for link, cause, b in self._causes(one):
             if cause is None:
@@ -287,10 +300,8 @@ class BarrierRule(Rule):
         least = self._least()
         if least is None:
             return NEVER
-        while self._timer and _is_stale(*self._timer[0][2:]):
-            heapq.heappop(self._timer)
-        first = min(least.top, self._timer[0][0] if self._timer else NEVER)
-        return max(first + self.ledger.ticks + 1, self._clock)
+        first = min(least.top, _first(self._timer))
+        return max(min(first + self.ledger.ticks + 1, _first(self._low)), self._clock)
 
     def _least(self) -> Arrival | None:
         while self._held and not self._held[0][1].held:
@@ -300,10 +311,10 @@ class BarrierRule(Rule):
     def _next(self) -> Arrival | None:
         """The least message that may leave now."""
         wait = self.ledger.ticks
-        while self._timer and self._timer[0][0] + wait < self._clock:
-            _, _, version, one = heapq.heappop(self._timer)
-            if not _is_stale(version, one):
-                self._evaluate(one)
+        while _first(self._low) <= self._clock:
+            self._evaluate(heapq.heappop(self._low)[3])
+        while _first(self._timer) + wait < self._clock:
+            self._evaluate(heapq.heappop(self._timer)[3])
         least = self._least()
         if least is None:
             return None
@@ -388,6 +399,13 @@ def _called(message: Message) -> tuple[Link, ...]:
     source, number = message.source, message.number
     as_previous = (source, number, 0)
     return (as_previous,) if message.stamp.kn[2] else (as_previous, (source, (number - 1) % RESIDUES))
+
+
+def _first(heap: list[tuple[int, Key, int, Arrival]]) -> int:
+    """The least tick in a heap; stale entries are dropped."""
+    while heap and _is_stale(*heap[0][2:]):
+        heapq.heappop(heap)
+    return heap[0][0] if heap else NEVER
 
 
 def _is_stale(version: int, one: Arrival) -> bool:

@@ -29,6 +29,7 @@ class BarrierConstants:
     u: int
     P: int
     v: int
+    epsilon: int
 
     @classmethod
     def of(cls, epsilon: int, delta: int) -> BarrierConstants:
@@ -36,7 +37,7 @@ class BarrierConstants:
         u = 1 << (WIN // NO_AGE).bit_length()
         P = WIN // u + 1
         v = 1 << (Z // (NO_AGE - P)).bit_length() if P < NO_AGE else 0
-        return cls(Z, Z, WIN, 2 * epsilon, u, P, v)
+        return cls(Z, Z, WIN, 2 * epsilon, u, P, v, epsilon)
 
     def newest_named(self, stamp: Stamp) -> int:
         """A bound on the l of what a stamp names: its own l, unless it tells the age of the newest."""

@@ -19,7 +19,7 @@ from .scheme import LONG_AGO, Setting
 class WithinLifetime(Holding):
     def __init__(self, setting: Setting) -> None:
         super().__init__()
-        self._lifetime = setting.lifetime
+        self._lifetime, self._epsilon = setting.lifetime, setting.epsilon
         self._last = [LONG_AGO] * setting.motes  # when the last message delivered of each mote was sent
 
     @abstractmethod
@@ -28,6 +28,10 @@ class WithinLifetime(Holding):
 
     def _too_late(self, message: Message, now: int) -> bool:
         return message.in_sync and message.stamp.r + self._lifetime < now
+
+    def _earliest(self, message: Message, now: int) -> int:
+        """A stamp leaves out what was sent so long before that it has expired by then."""
+        return max(now, message.stamp.r - self._epsilon) if message.in_sync else now
 
     def _name(self, message: Message) -> Name:
         return message.source, message.stamp.r

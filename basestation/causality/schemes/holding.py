@@ -31,6 +31,11 @@ class Held:
     last: Name | None = None  # of what it waits for, the one that keeps it longest
 
 
+def since(message: Message, now: int) -> int:
+    """When patience with the causes of a message begins: a gateway may have heard it after the observer's clock."""
+    return now if message.heard is None else max(now, message.heard)
+
+
 class Holding(Rule):
     """A rule that holds each message until nothing that it names is missing."""
 

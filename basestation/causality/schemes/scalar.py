@@ -13,7 +13,7 @@ from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import NEVER, Name, Rule
 
-from .holding import Held, Holding
+from .holding import Held, Holding, since
 from .scheme import (
     COUNTER_BITS,
     ROUND,
@@ -83,7 +83,7 @@ class ScalarRule(Holding):
 
     def _names(self, message: Message, now: int) -> Iterator[Name]:
         for number in range(self._number + 1, message.stamp.kn[0]):
-            self._missed.setdefault((EVERYBODY, number), now)
+            self._missed.setdefault((EVERYBODY, number), since(message, now))
             yield EVERYBODY, number
 
     def _settled(self, name: Name) -> bool:

@@ -9,7 +9,7 @@ from basestation.causality.causal_graph import AHEAD
 from basestation.causality.order import Message
 from basestation.causality.rules import NEVER, Name
 
-from .holding import Held, Holding
+from .holding import Held, Holding, since
 from .scheme import Setting
 
 MEMORY = 256  # numbers of one source: beyond that an 8-bit counter could not name a message anyway
@@ -87,7 +87,7 @@ class WaitingByName(Holding):
         own = self._name(message)
         for name in self._causes(message):
             if name != own:
-                self._missed.setdefault(name, now)
+                self._missed.setdefault(name, since(message, now))
                 yield name
 
     @abstractmethod
@@ -105,7 +105,7 @@ class WaitingByName(Holding):
         return NEVER if here else self._missed[name] + self._patience + 1
 
     def _longest(self, held: Held) -> int:
-        return held.arrived + self._patience + 1
+        return since(held.message, held.arrived) + self._patience + 1
 
     def _leaves(self, held: Held, at: int) -> bool:
         for name in held.missing:

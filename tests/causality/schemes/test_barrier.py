@@ -31,6 +31,8 @@ WORLDS = {
     "many": Limits(motes=12, rate=0.05, steps=120),
     "partial": Limits(motes=6, rate=0.1, hears=0.4),
     "two gateways": Limits(rate=0.1, loss=0.3, gateways=2),
+    "slow lines": Limits(motes=6, rate=0.15, loss=0.3, hears=0.6, gateways=2, line=12),
+    "three gateways": Limits(rate=0.05, loss=0.3, gateways=3, line=4),
     "reboots": Limits(rate=0.15, reboots=0.01),
     "lost sync": Limits(rate=0.15, lost_syncs=0.01),
 }
@@ -46,12 +48,13 @@ def scheme(epsilon: int, delta: int, motes: int = 12, kind: type[Barrier] = Barr
 
 @dataclass(eq=False)
 class Literal:
-    """Rules 1 to 5 as docs/algorithms.md states them: whenever something happens, the least that may leave does."""
+    """Rules 0 to 5 as docs/algorithms.md states them: whenever something happens, the least that may leave does."""
 
     constants: BarrierConstants
     wait: int
     came: list[Message] = field(default_factory=list)
     left: list[tuple[Message, int]] = field(default_factory=list)
+    floors: dict[Message, int] = field(default_factory=dict)
 
     def run(self, observed: Observed) -> list[tuple[Message, int]]:
         clock = 0
@@ -60,6 +63,9 @@ class Literal:
                 self._let_go(tick)
             clock = now
             self.came.append(message)
+            heard = now if message.heard is None else message.heard
+            latest = message.stamp.top - self.constants.epsilon
+            self.floors[message] = latest if message.guessed else min(heard, latest)
             self._let_go(now)
         while len(self.left) < len(self.came):
             clock += 1
@@ -78,6 +84,8 @@ class Literal:
     def _may_leave(self, m: Message, held: list[Message], gone: list[Message], now: int) -> bool:
         if m is held[0] and now > m.stamp.r + self.wait:
             return True
+        if now < self.floors[m]:
+            return False
         bounds = []
         for cause, b in self._links(m):
             if cause is not None and cause not in gone:
@@ -145,7 +153,7 @@ def test_nothing_leaves_before_a_cause_that_comes(world: str, ticks: tuple[int, 
         out = played(one, observed)
         assert len(out) == len(observed.arrivals) > 5
         assert not violated(observed, out)
-        assert max(d.left - d.arrived for d in out) <= bound
+        assert max(d.left - d.message.heard for d in out) <= bound
         assert not any(d.late for d in out)
 
 
@@ -171,7 +179,16 @@ def nonsense(draw: st.DrawFn) -> Observed:
         top = now + draw(st.integers(-constants.WIN, constants.Y))
         stamp = Stamp(top, 0, (*head, age, *(part for name in names for part in name)))
         which = draw(st.sampled_from([1, 2, 17, 18, 33, 34]))
-        arrivals.append((now, Message(draw(st.integers(0, 2)), which, stamp, above=64 * number)))
+        heard = draw(st.none() | st.integers(now, now + 12))
+        guessed = draw(st.booleans())
+        arrivals.append(
+            (
+                now,
+                Message(
+                    draw(st.integers(0, 2)), which, stamp, above=64 * number, heard=heard, guessed=guessed
+                ),
+            )
+        )
     return Observed(arrivals, {}, [])
 
 
@@ -259,6 +276,15 @@ def uncut_first(stamp: Stamp, first: bool) -> Stamp:
     return stamp._replace(kn=(stamp.kn[0], 0, stamp.kn[2], NO_AGE, *stamp.kn[4:])) if first else stamp
 
 
+class NoFloor(Barrier):
+    def rule(self) -> BarrierRule:
+        class Hasty(BarrierRule):
+            def _floor(self, message: Message) -> int:
+                return self._clock
+
+        return Hasty(self.setting.motes, self.constants, Ledger(0.0, self.constants.W))
+
+
 CROWDED = (Limits(rate=0.7, steps=150, loss=0.5), (1, 20))  # a mote's numbers go round modulo 16 within 2 Z
 STARTS = (Limits(rate=0.3, reboots=0.02), (2, 1))
 CONTROLS: dict[str, tuple[type[Barrier], Limits, tuple[int, int]]] = {
@@ -273,6 +299,7 @@ CONTROLS: dict[str, tuple[type[Barrier], Limits, tuple[int, int]]] = {
     "no cut": (with_stamps(uncut), *CROWDED),
     "no cut after a start": (with_stamps(uncut_first), *STARTS),
     "no silence after a start": (ShortSilence, *STARTS),
+    "no floor": (NoFloor, WORLDS["slow lines"], (3, 8)),
 }
 
 
