@@ -1,10 +1,12 @@
 """The observer's clock: the network's time, in cycles of the crystal, carried on between records by the host's clock.
 
 A gateway's record says when it heard a frame; the frame comes some time later, after the gateway's queue and the line.
-The clock says up to which time everything that was heard is in. It may lag, which lengthens the hold; it must not lead,
-which would break the order. So each line's clock goes on from the record that took the least time, a little slower than
+The clock says up to which time everything that was heard is in. It may lag, and rules must know by how much: a message
+may have been heard at a later time than the clock's (rule 0 of docs/algorithms.md). It must not lead, which would break
+the order. So each line's clock goes on from the record that took the least time, a little slower than
 any crystal runs, and an allowance behind it: as long as a full queue takes on the line. A new record shows at once how
-far the clock has really got. With several gateways the slowest line counts.
+far the clock has really got. With several gateways the slowest line counts. A line that is open and has brought no
+record yet counts as if it had brought the newest time, an allowance ago.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ CYCLES, NANOSECONDS = CRYSTAL_HZ * (1_000_000 - SLOW_PPM), 10**15  # cycles / na
 QUEUE_BYTES, ADAPTER_NS = 900, 16_000_000
 
 BACKWARDS = CRYSTAL_HZ  # a line is a queue: if its time steps back by this much, time started afresh
-BEHIND = 2 * CRYSTAL_HZ  # a line further behind the others than this is not waited for
+BEHIND = 2 * CRYSTAL_HZ  # a line further behind the others than this and its allowance is not waited for
 
 
 def line_allowance_ns(baud: int = 57600) -> int:
@@ -53,10 +55,15 @@ class ClockReading(NamedTuple):
 
 @dataclass(slots=True)
 class LineClock:
-    """One line's clock. `heard` is its newest record, `anchor` the record that came the quickest and when it did."""
+    """One line's clock. `heard` is its newest record, `anchor` the record that came the quickest and when it did.
+
+    `live`: the line is open, and its gateway is not known to be dead. `mute`: no time has come since the line was
+    opened; its anchor is then that of the line which is furthest.
+    """
 
     allowance: int
     live: bool = True
+    mute: bool = True
     heard: int | None = None
     heard_ns: int = 0
     anchor: tuple[int, int] = field(default=(0, 0))  # cycles, host's nanoseconds
@@ -77,8 +84,8 @@ class LineClock:
 
     def suggest(self, cycles: int, mono_ns: int) -> None:
         """Take a time that may be older than its frame's reception: it can set the clock forward alone."""
-        self.live = True
-        if not self.known or cycles >= self._carried(mono_ns):
+        self.live, self.mute = True, False
+        if not self.known or cycles >= self.carried(mono_ns):
             self.anchor, self.known = (cycles, mono_ns), True
 
     def guess(self, mono_ns: int, early: int = 0) -> int:
@@ -87,11 +94,11 @@ class LineClock:
         Where records come, it may have waited for the line since the last one: the guess is early by so much. Where
         none come it is early by itself: it goes by times that were sent.
         """
-        cycles = self._carried(mono_ns) - (0 if self.heard is None else early)
+        cycles = self.carried(mono_ns) - (0 if self.heard is None else early)
         return cycles if self.heard is None or cycles > self.heard else self.heard
 
     def at(self, mono_ns: int) -> int:
-        cycles = self._carried(mono_ns) - self.allowance
+        cycles = self.carried(mono_ns) - self.allowance
         return cycles if self.heard is None or cycles > self.heard else self.heard
 
     def when(self, cycles: int) -> int:
@@ -100,7 +107,8 @@ class LineClock:
         carried = mono_ns + max(0, time_for(cycles + self.allowance - since))
         return carried if self.heard is None or cycles > self.heard else min(carried, self.heard_ns)
 
-    def _carried(self, mono_ns: int) -> int:
+    def carried(self, mono_ns: int) -> int:
+        """The time of the anchor, carried on to now."""
         cycles, since = self.anchor
         return cycles + cycles_in(mono_ns - since) if mono_ns > since else cycles
 
@@ -116,6 +124,7 @@ class ObserverClock:
             LineClock
         ] = []  # chosen anew with each record, so that between them nothing steps
         self._newest: int | None = None
+        self._restarted = False
         self._mono_ns = 0
 
     def hear(self, line: Hashable, time32: int, mono_ns: int) -> ClockReading:
@@ -136,6 +145,12 @@ class ObserverClock:
         self._keep(cycles, mono_ns)
         return ClockReading(cycles)
 
+    def expect(self, line: Hashable) -> None:
+        """A line is open: it is awaited before its first record, too."""
+        own = self._line(line)
+        own.live = own.mute = True
+        self._choose()
+
     def restart(self) -> None:
         """Time starts afresh: the next record is placed above everything so far, so that the clock need not fall."""
         if self._newest is not None:
@@ -143,11 +158,14 @@ class ObserverClock:
                 [self._newest, *[line.at(self._mono_ns) for line in self._lines.values() if line.known]]
             )
             self._newest = (top // WRAP + 1) * WRAP
-        self._lines.clear()
+            self._restarted = True
+        self._lines = {
+            name: LineClock(self._allowance) for name, line in self._lines.items() if line.live
+        }
         self._awaited = []
 
     def lose(self, line: Hashable) -> None:
-        """A line is gone: nobody waits for it any more."""
+        """A line is gone, or its gateway is silent: nobody waits for it any more."""
         if line in self._lines:
             self._lines[line].live = False
             self._choose()
@@ -177,12 +195,19 @@ class ObserverClock:
     def _choose(self) -> None:
         """Which lines count: those that are there and not too far behind; if none is left, the last ones."""
         known = [line for line in self._lines.values() if line.known]
-        lines = [line for line in known if line.live] or known
-        if len(lines) == 1:
+        lines = [line for line in self._lines.values() if line.live] if known else []
+        lines = lines if any(line.known for line in lines) else known
+        if len(lines) <= 1:
             self._awaited = lines
             return
-        first = max((line.at(self._mono_ns) for line in lines), default=0)
-        self._awaited = [line for line in lines if line.at(self._mono_ns) >= first - BEHIND]
+        furthest = max(known, key=lambda line: line.carried(self._mono_ns))
+        for line in lines:
+            if line.mute:
+                line.anchor = furthest.anchor
+        first = max(line.at(self._mono_ns) for line in lines)
+        self._awaited = [
+            line for line in lines if line.at(self._mono_ns) >= first - BEHIND - line.allowance
+        ]
 
     def _line(self, line: Hashable) -> LineClock:
         if line not in self._lines:
@@ -193,11 +218,12 @@ class ObserverClock:
         """The value nearest to the newest time."""
         if self._newest is None:
             return WRAP + time32  # room below, for a line that lags
-        if not self._lines:
+        if self._restarted:
             return self._newest + time32  # the first since a restart
         return nearest(time32, self._newest, WRAP)
 
     def _keep(self, cycles: int, mono_ns: int) -> None:
+        self._restarted = False
         self._newest = cycles if self._newest is None else max(self._newest, cycles)
         self._mono_ns = max(self._mono_ns, mono_ns)
         self._choose()

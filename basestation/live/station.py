@@ -21,6 +21,7 @@ from basestation.live.evidence import SECOND
 from basestation.live.guard import WORDS, Verdict, limit_others
 from basestation.live.happenings import (
     Acknowledged,
+    Alarm,
     Arrived,
     ClockChanged,
     Delivered,
@@ -123,7 +124,8 @@ class Station:
     # ---- What the runner calls ----
 
     def add_gateway(self, gateway: int, name: str, line: FrameCounters | None = None) -> None:
-        """What a gateway's source is called, and who counts its line's errors."""
+        """A gateway's line is open: what its source is called, and who counts the line's errors."""
+        self.timeline.clock.expect(gateway)
         counts = self.timeline.gateway(gateway)
         counts.name, counts.line = name, line
 
@@ -144,7 +146,10 @@ class Station:
         due = [] if tick is None else self.observer.due(tick)
         found = self._deliver(due) if due else []
         if self.alarms.next_check is not None and self.timeline.mono_ns >= self.alarms.next_check:
-            found += self.alarms.check(*self.timeline.now)
+            for alarm in self.alarms.check(*self.timeline.now):
+                found.append(alarm)
+                if isinstance(alarm, Alarm) and alarm.what == "gateway" and alarm.raised:
+                    self.timeline.clock.lose(alarm.subject)
         return found
 
     def note_disk(self, fault: str, mono_ns: int, wall_ns: int) -> list[Happening]:

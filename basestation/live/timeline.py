@@ -141,7 +141,9 @@ class Timeline:
         counts.orphans += counts.pairing.drop()
         if gap.back and counts.foreign:  # it may be another gateway now
             counts.foreign, counts.pairing = False, Pairing()
-        if not gap.back:
+        if gap.back:
+            self.clock.expect(gap.gateway)
+        else:
             self.clock.lose(gap.gateway)
         return counts
 
