@@ -102,6 +102,7 @@ def _network(deployment: Deployment) -> list[Define]:
         ("TINYOS", network.tinyos, "serial and air format"),
         ("BIG_ENDIAN", int(network.tinyos == 2), "integers in payloads"),
         ("MOTES", network.motes, "ids 0..MOTES-1; gateways from MOTES up"),
+        ("GATEWAYS", network.gateways, "that serve the network"),
         ("GROUP", _hex(network.group), ""),
         ("CHANNEL", network.channel, "0: the radio has one frequency"),
         ("HOPS", network.hops, "of the farthest mote from a gateway"),

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 TABLES = ("network", "clock", "stamp", "observer", "security", "radio")
 SCHEDULED_SEND_SECONDS = 10  # a schedule is for rare messages
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
+MAX_GATEWAYS = 256
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
 UNKNOWN_RADIO = "we do not know the radio of a generic board"
 # A mote's clock wraps after 36 hours and tells times apart that are at most 18 hours apart. It keeps a message for at
@@ -74,6 +75,7 @@ class NetworkSettings:
     data_bytes: int
     sensor_board: str = ""
     band: int = 0  # MHz; 0: the board has one
+    gateways: int = 1
 
     @property
     def carrier_khz(self) -> int:
@@ -239,6 +241,8 @@ class Deployment:
             del tables["network"]["sensor_board"]
         if not self.network.band or self.network.band == BOARDS[self.network.board].default_band:
             del tables["network"]["band"]
+        if self.network.gateways == 1:
+            del tables["network"]["gateways"]
         if not self.security.mic:
             del tables["security"]
         if not self.radio.period_ms:
@@ -395,6 +399,7 @@ def _network(table: _Table) -> NetworkSettings:
         data_bytes=table.whole("data_bytes", 0, PAYLOAD_LIMIT[tinyos], 4),
         sensor_board=table.word("sensor_board", SENSOR_BOARDS) if table.has("sensor_board") else "",
         band=_band(table, board),
+        gateways=table.whole("gateways", 1, MAX_GATEWAYS, 1),
     )
 
 

@@ -9,7 +9,7 @@ The construct definitions, the numpy dtypes and the C header are all derived fro
 - Counters count since boot and wrap; the reader unwraps them.
 - In a network with a key some records travel sealed, with a MIC (see `packet_formats.seal`): health has it in place
   of `layout`, the others behind their last integer. `mic` is then its bytes, and else empty. Bits 3 to 7 of the flags
-  of beacons and heard records then are the round of their time: how often it has come round in this epoch.
+  of beacons, heard and idle records then are the round of their time: how often it has come round in this epoch.
 - In a network with a schedule some records have a tail, behind all else (`DataLayout.tail`): `tail` is its bytes.
 """
 
@@ -310,10 +310,31 @@ class Taken:
     mic: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Gateway to host, where several gateways serve a network and this one has heard nothing for a while: all that it
+    heard before this time has gone up the line. Others' messages need not wait for it."""
+
+    AM_TYPE: ClassVar[int] = 0x79
+    gateway: int = _integer("u16", "whose time this is")
+    epoch: int = _integer("u8", "root epoch of the time")
+    flags: int = _integer("u8", "bit 0: the gateway is in sync")
+    time: int = _integer("u32", "network time up to which this gateway has nothing more to send up")
+
+    @property
+    def in_sync(self) -> bool:
+        return bool(self.flags & 1)
+
+    @property
+    def round(self) -> int:
+        """Of the time, in a network with a key."""
+        return self.flags >> ROUND_SHIFT
+
+
 BUNDLE_TYPE = 0x78  # AM type of two data messages in one frame: packet_formats/bundles.py
 
-Record = Beacon | Heard | Health | Status | Downlink | Arrived | Taken | Proof
-RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived, Taken)
+Record = Beacon | Heard | Health | Status | Downlink | Arrived | Taken | Proof | Idle
+RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived, Taken, Idle)
 SEALED: tuple[type[Health | Downlink | Arrived | Taken | Proof], ...] = (
     Health,
     Downlink,

@@ -117,6 +117,7 @@ class Runner(Stage):
         self._watches = [LineWatch(source.counters) for source in sources]
         self._disk = DiskWatch(folder)
         self._next_look = 0
+        self._next_idle: dict[int, int] = {}  # when the next idle record of a gateway is logged in any case
         # Recordings that are not played at their own pace bring their own time with them.
         self._live = all(source.live for source in sources)
 
@@ -249,6 +250,9 @@ class Runner(Stage):
             self.tell(self.station.take(count))
 
     def _take(self, line: Line) -> None:
+        if isinstance(line, Arrival) and self.station.timeline.is_idle(line.packet):
+            self._take_idle(line)
+            return
         number = self._keep(line)
         if not self._live:
             self.tell(past_due(self.station, line.mono_ns))
@@ -256,6 +260,20 @@ class Runner(Stage):
         happenings = self.station.take(line)
         if number is not None:
             self._keep_clock(number, line, happenings)
+        self.tell(happenings)
+
+    def _take_idle(self, line: Arrival) -> None:
+        """The log has an idle record where a replay needs it: where messages left by it. Of the others one a second
+        shows that the gateway was there."""
+        if not self._live:
+            self.tell(past_due(self.station, line.mono_ns))
+        self._newest = max(self._newest, line.mono_ns)
+        happenings = self.station.take(line)
+        if happenings or line.mono_ns >= self._next_idle.get(line.gateway, 0):
+            self._next_idle[line.gateway] = line.mono_ns + SECOND
+            number, reached = self._keep(line), self.station.timeline.reached
+            if number is not None and reached is not None:
+                self._append_clock(number, line, reached, None)
         self.tell(happenings)
 
     def _keep(self, line: Line) -> int | None:
@@ -273,16 +291,20 @@ class Runner(Stage):
 
     def _keep_clock(self, number: int, line: Line, happenings: list[Happening]) -> None:
         """How far deliveries had got when a data message came, so that a replay makes the same ones."""
-        if self._log is None or not isinstance(line, Arrival):
+        if not isinstance(line, Arrival):
             return
         for happening in happenings:
             if isinstance(happening, Arrived) and isinstance(happening.message, Data):
-                if happening.clock is None:
-                    continue
-                try:
-                    self._log.append_clock(number, line, happening.clock, happening.cycles)
-                except JournalError as error:
-                    self._complain(line, error)
+                if happening.clock is not None:
+                    self._append_clock(number, line, happening.clock, happening.cycles)
+
+    def _append_clock(self, number: int, line: Arrival, clock: int, heard: int | None) -> None:
+        if self._log is None:
+            return
+        try:
+            self._log.append_clock(number, line, clock, heard)
+        except JournalError as error:
+            self._complain(line, error)
 
     def _complain(self, line: Line | LineCount | PolicyChange, error: JournalError) -> None:
         self._disk.failed(str(error), line.mono_ns)

@@ -48,7 +48,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Message, Unknown
 from packet_formats.phrases import many
-from packet_formats.records import RSSI_UNKNOWN, Downlink, Health
+from packet_formats.records import RSSI_UNKNOWN, Downlink, Health, Idle
 from packet_formats.schemes import LEDGER
 from packet_formats.tinyos import Ack, ActiveMessage
 
@@ -221,10 +221,12 @@ class Station:
 
     def _take_packet(self, arrival: Arrival) -> list[Happening]:
         counts = self.timeline.gateway(arrival.gateway)
-        counts.rate.add(arrival.mono_ns)
         found = self.alarms.gateway_seen(arrival.gateway, counts, *self.timeline.now)
         read = self.timeline.read(arrival)
         frame, message = read.frame, read.message
+        if isinstance(message, Idle) and not read.posed:
+            return [*found, *self._note_jump(read.happenings), *read.happenings, *self.advance(arrival.mono_ns)]
+        counts.rate.add(arrival.mono_ns)
         if read.happenings:
             found += self._note_jump(read.happenings)
         if not read.verdict.is_let_in:
@@ -334,9 +336,10 @@ class Station:
         if data.source >= motes:
             text = f"source {data.source} is no mote of this deployment, which has 0..{motes - 1}"
             return [self._strange(arrival, "source", text)]
-        # The clock at the line's own time: a timer may have run ahead of it, and a replay has no timers.
+        # `reached` is what the log has of the clock, so a replay gives the rule the same.
         present = self.timeline.clock.at(arrival.mono_ns)
-        cycles, reached, tick = read.cycles, self.timeline.reached, self._tick(present)
+        cycles, reached = read.cycles, self.timeline.reached
+        tick = self._tick(reached)
         heard_tick = tick if cycles is None else self.timeline.tick(cycles)
         timed = cycles is not None
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)

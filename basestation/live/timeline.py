@@ -19,10 +19,10 @@ from basestation.live.pairing import Pairing
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.fast_read import MessageReader, read_packet
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.messages import Data, Message, Unknown
-from packet_formats.records import Beacon, Health, Heard, Proof, Status
+from packet_formats.messages import Data, Message, Unknown, encode_message
+from packet_formats.records import Beacon, Health, Heard, Idle, Proof, Status
 from packet_formats.seal import reading_window
-from packet_formats.tinyos import Ack, ActiveMessage, PacketError
+from packet_formats.tinyos import Ack, ActiveMessage, PacketError, encode_packet
 
 FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard record
 OLD_EPOCH_NS = 10_000_000_000  # so long after the last record of the present epoch, an older one is believed
@@ -84,6 +84,7 @@ class Timeline:
         self._shift, self._motes = deployment.clock.tick_log2, deployment.network.motes
         self._layout, self._late_ticks = layout_of(deployment), deployment.late_guess
         self._reader = PacketReader(self._layout)
+        self._idle_size = len(encode_packet(encode_message(Idle(0, 0, 0, 0), self._layout)))
         self.guard = Guard(deployment) if deployment.key is not None else None
         self._rounds: int | None = None  # of the network above those of our cycles; None: not known
 
@@ -151,6 +152,8 @@ class Timeline:
         """A packet of a line. `advance` has been told of its time."""
         frame, message, error = self._reader.read(arrival.packet)
         counts = self.gateway(arrival.gateway)
+        if isinstance(frame, ActiveMessage) and isinstance(message, Idle):
+            return self._take_idle(arrival, counts, frame, message)
         counts.frames += 1
         if not isinstance(frame, ActiveMessage) or message is None:
             return TimedFrame(frame, message, error)
@@ -178,6 +181,22 @@ class Timeline:
                 )
         posed = self._is_own(message)
         return TimedFrame(frame, message, "", heard, pairing.cycles, found, verdict, posed, proves)
+
+    def is_idle(self, packet: bytes) -> bool:
+        """Whether a packet is a gateway's idle record."""
+        return len(packet) == self._idle_size and isinstance(self._reader.read(packet)[1], Idle)
+
+    def _take_idle(
+        self, arrival: Arrival, counts: GatewayCounts, frame: ActiveMessage, idle: Idle
+    ) -> TimedFrame:
+        """A heard record without a frame: it moves the clock, unless the record came by air."""
+        if counts.pairing.announces(frame.data) or counts.pairing.surely_foreign:
+            return TimedFrame(frame, idle, posed=True)
+        if not idle.in_sync or not self._is_expected(arrival, idle):
+            return TimedFrame(frame, idle)
+        reading = self._hear(arrival.gateway, idle.time, arrival.mono_ns)
+        self._epoch_ns = arrival.mono_ns
+        return TimedFrame(frame, idle, happenings=self._tell_reading(arrival, counts, reading))
 
     def _is_own(self, message: Message | Unknown) -> bool:
         """Whether a gateway alone makes it, for its host: what was heard on the air is not that."""
@@ -269,7 +288,7 @@ class Timeline:
         pairing.doubted_ns = arrival.mono_ns
         return []
 
-    def _is_expected(self, arrival: Arrival, heard: Heard) -> bool:
+    def _is_expected(self, arrival: Arrival, heard: Heard | Idle) -> bool:
         """Whether a record goes on with the time as it is known."""
         now = self.clock.guess(arrival.gateway, arrival.mono_ns) if heard.epoch == self.epoch else None
         return now is not None and abs(nearest(heard.time, now, WRAP) - now) <= BEHIND
@@ -291,13 +310,19 @@ class Timeline:
         before = self._time_before(arrival.mono_ns)
         found = self._enter_epoch(arrival, heard.epoch)
         if heard.epoch == self.epoch:
-            reading = self.clock.hear(arrival.gateway, heard.time, mono_ns)
+            reading = self._hear(arrival.gateway, heard.time, mono_ns)
             counts.pairing.cycles = reading.cycles
             self._learn_round(heard.round, heard.time, reading.cycles)
             found += self._tell_reading(arrival, counts, reading)
             if reading.restarted and self.guard is not None:
                 self.guard.started_afresh(arrival.mono_ns, before)
         return found
+
+    def _hear(self, gateway: int, time32: int, mono_ns: int) -> ClockReading:
+        reading = self.clock.hear(gateway, time32, mono_ns)
+        if reading.led:  # the clock was set back
+            self.reached = None
+        return reading
 
     def _take_time(
         self, arrival: Arrival, counts: GatewayCounts, message: Beacon | Health

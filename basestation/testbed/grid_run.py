@@ -33,7 +33,7 @@ def run_on_grid(
     margin = BOARDS[deployment.network.board].radio.signal_margin_db
     topology = topologies.lossy(topologies.grid(motes, hops=deployment.network.hops, margin=margin), loss)
     (network,) = networks_in([deployment], topology)
-    programs = {network.name: images.programs_for(deployment, rate, app=app)}
+    programs = {network.name: images.programs_for(network.deployment, rate, app=app)}
     with TemporaryDirectory(prefix="causeway-grid-") as place:
         folder = Path(place)
         scenario = assemble([network], topology, programs, folder, wish).text()

@@ -40,7 +40,8 @@ def networks_in(deployments: Sequence[Deployment], topology: RadioTopology) -> t
         first = number * topology.places
         motes = range(first, first + topology.motes)
         gateways = range(first + topology.motes, first + topology.places)
-        networks.append(ScenarioNetwork(deployment, tuple(motes), tuple(gateways)))
+        served = replace(deployment, network=replace(network, gateways=len(gateways)))
+        networks.append(ScenarioNetwork(served, tuple(motes), tuple(gateways)))
     return tuple(networks)
 
 

@@ -97,6 +97,12 @@ bool radio_busy(void);
 
 #endif
 
+#if CAUSEWAY_GATEWAYS > 1
+/** Whether no frame is coming in or waits for radio_service(): all that is heard from now on begins later.
+ * From the loop. */
+bool radio_quiet(void);
+#endif
+
 /** Do all pending work; call it on EVENT_RADIO, or at any time. It calls the three functions below. */
 void radio_service(void);
 

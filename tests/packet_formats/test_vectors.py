@@ -101,6 +101,7 @@ def test_fixed_messages(golden: dict[str, Any]) -> None:
         "downlink",
         "arrived",
         "taken",
+        "idle",
     }
     for vector in golden["records"]:
         layout = layout_of(from_dict(by_version[vector["tinyos"]]))

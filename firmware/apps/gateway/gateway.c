@@ -24,10 +24,15 @@
 #define DOWN_PATIENCE CLOCK_SECOND /* a host's message waits this long for a clear channel */
 #define HEALTH_EVERY 6             /* status records */
 #define BEHIND_BEACON 64           /* cycles after a window's opening by which its beacon has begun */
+#define IDLE_MARGIN 32             /* cycles that the network's time may step back by at a beacon */
+#define IDLE_AGAIN 32              /* cycles until an idle record is tried again */
 
 static uint8_t record_number; /* of the next heard record */
 static uint16_t lost;         /* pairs dropped since the last one that went up */
 static uint32_t status_at;
+#if CAUSEWAY_GATEWAYS > 1
+static uint32_t idle_at; /* the next idle record, unless something goes up before */
+#endif
 static uint8_t until_health;
 static uint16_t reboot_at; /* in units(), 0: not at all */
 static cw_deframer_t deframer;
@@ -45,14 +50,23 @@ static uint8_t build(uint8_t type, const uint8_t *data, uint8_t length, uint8_t 
     return cw_am_build(&am, packet);
 }
 
+/* With a key: the round of a network time, for the flags of its record. */
+static uint8_t round_flags(uint32_t time)
+{
+#if CAUSEWAY_MIC_BYTES
+    return (uint8_t)(timesync_round(time) << CW_BEACON_ROUND);
+#else
+    (void)time;
+    return 0;
+#endif
+}
+
 static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *packet)
 {
     uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) |
                               (timesync_is_root() ? CW_HEARD_ROOT : 0) |
-                              (CAUSEWAY_HAS_LQI ? CW_HEARD_LQI_KNOWN : 0));
-#if CAUSEWAY_MIC_BYTES
-    flags |= (uint8_t)(timesync_round(timesync_network(heard->time)) << CW_BEACON_ROUND);
-#endif
+                              (CAUSEWAY_HAS_LQI ? CW_HEARD_LQI_KNOWN : 0) |
+                              round_flags(timesync_network(heard->time)));
     cw_heard_t record = {
         .gateway = identity_id(),
         .epoch = timesync_epoch(),
@@ -78,6 +92,9 @@ static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32
     cw_am_t am = {message->dest,  message->source, message->type,
                   message->group, message->length, message->data};
     if (line_put_pair(record, build_heard(heard, now, record), frame, cw_am_build(&am, frame))) {
+#if CAUSEWAY_GATEWAYS > 1
+        idle_at = now + GATEWAY_IDLE_PERIOD;
+#endif
         record_number++;
         lost = 0;
         forwarded++;
@@ -92,7 +109,7 @@ static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32
  */
 static bool is_own_record(uint8_t type)
 {
-    return type == CAUSEWAY_AM_HEARD || type == CAUSEWAY_AM_STATUS;
+    return type == CAUSEWAY_AM_HEARD || type == CAUSEWAY_AM_STATUS || type == CAUSEWAY_AM_IDLE;
 }
 
 static void hand_up_and_answer(const radio_heard_t *heard, uint32_t now)
@@ -192,6 +209,33 @@ static __attribute__((noinline)) void report(uint32_t now)
     }
 }
 
+#if CAUSEWAY_GATEWAYS > 1
+/* The clock is read before the radio is looked at: a frame that began earlier is seen. */
+static bool send_idle(uint32_t now)
+{
+    if (!line_empty() || !radio_quiet() || !timesync_in_sync(now)) {
+        return false;
+    }
+    uint32_t time = timesync_network(now) - IDLE_MARGIN;
+    cw_idle_t idle = {
+        .gateway = identity_id(),
+        .epoch = timesync_epoch(),
+        .flags = (uint8_t)(CW_HEARD_IN_SYNC | round_flags(time)),
+        .time = time,
+    };
+    uint8_t data[CAUSEWAY_IDLE_BYTES], packet[CW_PACKET_LIMIT];
+    cw_idle_put(data, &idle);
+    return line_put(packet, build(CAUSEWAY_AM_IDLE, data, CAUSEWAY_IDLE_BYTES, packet));
+}
+
+static __attribute__((noinline)) void report_idle(uint32_t now)
+{
+    if (!clock_before(now, idle_at)) {
+        idle_at = now + (send_idle(now) ? GATEWAY_IDLE_PERIOD : IDLE_AGAIN);
+    }
+}
+#endif
+
 /* ---- Down: from the host ---- */
 
 static void send_down(const cw_am_t *am, uint32_t now)
@@ -287,11 +331,20 @@ static void read_line(uint32_t now)
 /* A report that is due and finds no room waits for the line. */
 uint32_t role_next(uint32_t now)
 {
-    return clock_before(now, status_at) ? status_at : now + CLOCK_SECOND;
+    uint32_t next = clock_before(now, status_at) ? status_at : now + CLOCK_SECOND;
+#if CAUSEWAY_GATEWAYS > 1
+    next = clock_before(idle_at, next) ? idle_at : next;
+#endif
+    return next;
 }
 
 bool role_sound(uint32_t now)
 {
+#if CAUSEWAY_GATEWAYS > 1
+    if (clock_before(now + GATEWAY_IDLE_PERIOD, idle_at)) {
+        return false;
+    }
+#endif
     return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + CLOCK_SECOND, status_at) &&
            until_health < HEALTH_EVERY &&
            (reboot_at == 0 || (int16_t)(reboot_at - units(now + CLOCK_SECOND)) <= 0);
@@ -315,6 +368,9 @@ void role_start(uint32_t now)
 {
     uart_start();
     status_at = now + CLOCK_SECOND;
+#if CAUSEWAY_GATEWAYS > 1
+    idle_at = now;
+#endif
 }
 
 void role_step(uint8_t events)
@@ -323,6 +379,9 @@ void role_step(uint8_t events)
     uint32_t now = clock_now();
     read_line(now);
     report(now);
+#if CAUSEWAY_GATEWAYS > 1
+    report_idle(now);
+#endif
     line_service();
     if (reboot_at != 0 && (int16_t)(units(now) - reboot_at) >= 0) {
         board_reboot();

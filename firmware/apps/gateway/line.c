@@ -56,6 +56,11 @@ bool line_put(const uint8_t *bytes, uint8_t length)
     return true;
 }
 
+bool line_empty(void)
+{
+    return used == 0;
+}
+
 bool line_put_ack(uint8_t token)
 {
     if (acks_waiting == ACKS) {

@@ -26,6 +26,9 @@ bool line_put(const uint8_t *packet, uint8_t length);
 /** Queue two packets, or none of them. */
 bool line_put_pair(const uint8_t *first, uint8_t first_length, const uint8_t *second, uint8_t second_length);
 
+/** Whether no packet waits. */
+bool line_empty(void);
+
 /** Queue an acknowledgement, which goes before all packets; false when several are already waiting. */
 bool line_put_ack(uint8_t token);
 

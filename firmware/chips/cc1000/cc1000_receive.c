@@ -281,6 +281,17 @@ void cc1000_hand_over_frames(void)
     }
 }
 
+#if CAUSEWAY_GATEWAYS > 1
+bool radio_quiet(void)
+{
+    uint8_t was = cc1000_lock();
+    bool quiet = cc1000_is_quiet() && rx.full == 0;
+
+    cc1000_unlock(was);
+    return quiet;
+}
+#endif
+
 bool cc1000_receive_sound(void)
 {
     return rx.full <= SLOTS && rx.filling < SLOTS;

@@ -1,5 +1,5 @@
-/** The messages of fixed form: beacon, heard, health, status, downlink, arrived, taken (docs/formats.md says
- * what each member means).
+/** The messages of fixed form: beacon, heard, health, status, downlink, arrived, taken, idle (docs/formats.md
+ * says what each member means).
  *
  * For each there is a struct with a member for each integer, and
  *
@@ -49,10 +49,14 @@
 #define CW_TAKEN(U8, I8, U16, U32) \
     U16(first, TAKEN_FIRST) U16(second, TAKEN_SECOND) U16(third, TAKEN_THIRD) U16(fourth, TAKEN_FOURTH) \
     U16(fifth, TAKEN_FIFTH) U16(sixth, TAKEN_SIXTH) U16(seventh, TAKEN_SEVENTH) U16(eighth, TAKEN_EIGHTH)
+
+#define CW_IDLE(U8, I8, U16, U32) \
+    U16(gateway, IDLE_GATEWAY) U8(epoch, IDLE_EPOCH) U8(flags, IDLE_FLAGS) U32(time, IDLE_TIME)
 /* clang-format on */
 
 /* Flags and values of members. */
-/* With a key beacons and heard records have the round of their time in the upper five bits of their flags. */
+/* With a key beacons, heard and idle records have the round of their time in the upper five bits of their
+ * flags. */
 enum { CW_BEACON_IN_SYNC = 1, CW_BEACON_ROUND = 3, CW_BEACON_ROUND_MASK = 0xF8 };
 enum { CW_HEARD_IN_SYNC = 1, CW_HEARD_ROOT = 2, CW_HEARD_LQI_KNOWN = 4 };
 enum { CW_HEALTH_IN_SYNC = 1, CW_HEALTH_TWO_ROOTS = 2, CW_HEALTH_START = 2 };
@@ -98,5 +102,6 @@ CW_RECORD(status, STATUS)
 CW_RECORD(downlink, DOWNLINK)
 CW_RECORD(arrived, ARRIVED)
 CW_RECORD(taken, TAKEN)
+CW_RECORD(idle, IDLE)
 
 #endif

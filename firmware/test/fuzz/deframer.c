@@ -81,6 +81,7 @@ static void read_message(const cw_am_t *am)
     ROUND(downlink, DOWNLINK)
     ROUND(arrived, ARRIVED)
     ROUND(taken, TAKEN)
+    ROUND(idle, IDLE)
     if (am->type == CAUSEWAY_AM_DATA)
         read_data(am->data, am->length);
 }

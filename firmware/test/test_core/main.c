@@ -185,6 +185,7 @@ static void records_are_read_and_written(void)
         ROUND(downlink, DOWNLINK)
         ROUND(arrived, ARRIVED)
         ROUND(taken, TAKEN)
+        ROUND(idle, IDLE)
         CHECK_BYTES(record.payload, again, record.length);
     }
 }

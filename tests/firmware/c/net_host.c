@@ -297,6 +297,13 @@ uint16_t radio_airtime(uint8_t length)
 #endif
 }
 
+#if CAUSEWAY_GATEWAYS > 1
+bool radio_quiet(void)
+{
+    return inbox_used == 0;
+}
+#endif
+
 const radio_counters_t *radio_counters(void)
 {
     return &host_radio;
