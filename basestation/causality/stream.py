@@ -20,7 +20,8 @@ class Stream:
     """The events of a run, without stamps: every scheme stamps this same stream.
 
     Messages are numbered in the true order of their sends. A `batch` is what the observer receives at one time. A batch
-    is `fresh` if it comes with the observer's tick, before that tick's deliveries.
+    is `fresh` if it comes with the observer's tick, before that tick's deliveries. Stamps are read at `arrival_heard`,
+    the tick in which a gateway heard the message; None: the observer's clock, as where there is one gateway.
     """
 
     motes: int
@@ -35,6 +36,7 @@ class Stream:
     arrival_clock: Int64
     arrival_batch: Int64
     arrival_fresh: Int8
+    arrival_heard: Int64 | None = None
 
     @classmethod
     def from_tables(cls, motes: int, sent: Int64, events: Int64, arrivals: Int64) -> Stream:
@@ -62,6 +64,11 @@ class Stream:
     @property
     def arrivals(self) -> int:
         return len(self.arrival_message)
+
+    @property
+    def read_at(self) -> Int64:
+        """The tick in which the stamp of each arrival is read."""
+        return self.arrival_clock if self.arrival_heard is None else self.arrival_heard
 
     @property
     def sends_per_mote(self) -> Int64:

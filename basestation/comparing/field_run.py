@@ -50,8 +50,8 @@ class _FieldRun:
         )
         self._sent = dict(zip(self._keys, sent.tolist(), strict=True))
         clock = messages["clock"]
-        heard = messages["heard"].to_numpy()
-        self._clock = np.where(clock.is_null().to_numpy(), heard, clock.fill_null(0).to_numpy())
+        self._heard = messages["heard"].to_numpy()
+        self._clock = np.where(clock.is_null().to_numpy(), self._heard, clock.fill_null(0).to_numpy())
         self._batch = messages["batch"].to_numpy()
         lost = lost_names(trace, self._sent, self._above)
         self._knew = self._known_of(lost)
@@ -144,7 +144,7 @@ class _FieldRun:
         )
         arrivals = [(place, clock, batch, 0) for place, clock, batch in rows]
         tables = (np.array(table, np.int64) for table in (sent, events, arrivals))
-        return Stream.from_tables(self._motes, *tables)
+        return replace(Stream.from_tables(self._motes, *tables), arrival_heard=self._heard)
 
     def _received(self, mote: int, vector: list[int] | None, known: list[int]) -> list[Key]:
         """The newest of each mote that it had not known of at its last send, in causal order; `known` is raised."""

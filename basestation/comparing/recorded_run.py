@@ -62,7 +62,7 @@ def recorded_in(trace: Trace) -> KnownStream:
         unknown = trace.messages["vector"].null_count
         return KnownStream(made, sure, options_in(trace.deployment, made.messages), most, unknown)
     stream, vectors = stream_of(trace)
-    stream = replace(stream, arrival_clock=_clock(trace.messages))
+    stream = replace(stream, arrival_clock=_clock(trace.messages), arrival_heard=stream.arrival_clock)
     _check_arrivals(stream)
     _check_truth(trace, vectors[stream.arrival_message])
     return KnownStream(stream, vectors, options_in(trace.deployment, stream.messages))

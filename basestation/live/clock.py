@@ -159,9 +159,7 @@ class ObserverClock:
             )
             self._newest = (top // WRAP + 1) * WRAP
             self._restarted = True
-        self._lines = {
-            name: LineClock(self._allowance) for name, line in self._lines.items() if line.live
-        }
+        self._lines = {name: LineClock(self._allowance) for name, line in self._lines.items() if line.live}
         self._awaited = []
 
     def lose(self, line: Hashable) -> None:
@@ -205,9 +203,7 @@ class ObserverClock:
             if line.mute:
                 line.anchor = furthest.anchor
         first = max(line.at(self._mono_ns) for line in lines)
-        self._awaited = [
-            line for line in lines if line.at(self._mono_ns) >= first - BEHIND - line.allowance
-        ]
+        self._awaited = [line for line in lines if line.at(self._mono_ns) >= first - BEHIND - line.allowance]
 
     def _line(self, line: Hashable) -> LineClock:
         if line not in self._lines:

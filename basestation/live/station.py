@@ -225,7 +225,12 @@ class Station:
         read = self.timeline.read(arrival)
         frame, message = read.frame, read.message
         if isinstance(message, Idle) and not read.posed:
-            return [*found, *self._note_jump(read.happenings), *read.happenings, *self.advance(arrival.mono_ns)]
+            return [
+                *found,
+                *self._note_jump(read.happenings),
+                *read.happenings,
+                *self.advance(arrival.mono_ns),
+            ]
         counts.rate.add(arrival.mono_ns)
         if read.happenings:
             found += self._note_jump(read.happenings)

@@ -55,7 +55,7 @@ def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = N
 def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
     r, c, kn, bounded, wrong = kernels.observe_stamps(
         stream.arrival_message,
-        stream.arrival_clock,
+        stream.read_at,
         stamped.r,
         stamped.c,
         stamped.kn,

@@ -51,7 +51,7 @@ def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = N
 def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
     """Unwrap each arrival against the observer's clock at its reception, and bound it."""
     read, wrong, bounded = [], 0, 0
-    for message, now in zip(stream.arrival_message.tolist(), stream.arrival_clock.tolist(), strict=True):
+    for message, now in zip(stream.arrival_message.tolist(), stream.read_at.tolist(), strict=True):
         meant = Stamp(int(stamped.r[message]), int(stamped.c[message]), tuple(stamped.kn[message].tolist()))
         taken = scheme.decode(scheme.encode(meant), now)
         wrong += taken.r != meant.r

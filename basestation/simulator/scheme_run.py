@@ -110,21 +110,22 @@ def _deliver(
     stream: Stream, scheme: Scheme, messages: Sequence[Message], rule: Rule, discarded: list[Message]
 ) -> Iterator[Delivery]:
     """The observer takes its batches; one that does not come with its tick finds that tick's deliveries done."""
-    columns = (stream.arrival_batch, stream.arrival_clock, stream.arrival_fresh, stream.arrival_message)
+    columns = (
+        stream.arrival_batch, stream.arrival_clock, stream.arrival_fresh, stream.arrival_message, stream.read_at
+    )  # fmt: skip
     rows = zip(*(column.tolist() for column in columns), strict=True)
     for _, batch in groupby(rows, key=lambda row: int(row[0])):
         taken = list(batch)
-        _, now, fresh, _ = taken[0]
+        _, now, fresh, *_ = taken[0]
         if not fresh:
             yield from rule.due(now)
-        for *_, message in taken:
-            if not rule.receive(_as_observed(scheme, messages[message], now), now):
+        for *_, message, heard in taken:
+            if not rule.receive(_as_observed(scheme, messages[message], heard), now):
                 discarded.append(messages[message])
         yield from rule.due(now)
     while (at := rule.next_due()) is not None:
         yield from rule.due(at)
 
 
-def _as_observed(scheme: Scheme, message: Message, now: int) -> Message:
-    stamp = scheme.as_observed(message.stamp, now)
-    return message if stamp is message.stamp else message._replace(stamp=stamp)
+def _as_observed(scheme: Scheme, message: Message, heard: int) -> Message:
+    return message._replace(stamp=scheme.as_observed(message.stamp, heard), heard=heard)

@@ -32,6 +32,19 @@ def run_on_grid(
     """
     margin = BOARDS[deployment.network.board].radio.signal_margin_db
     topology = topologies.lossy(topologies.grid(motes, hops=deployment.network.hops, margin=margin), loss)
+    with run_on(topology, deployment, wish, rate, app) as found:
+        yield found
+
+
+@contextmanager
+def run_on(
+    topology: topologies.RadioTopology,
+    deployment: Deployment,
+    wish: Wish,
+    rate: float | None = None,
+    app: str | None = None,
+) -> Iterator[tuple[Iterator[Event], ScenarioNetwork]]:
+    """The same on any topology."""
     (network,) = networks_in([deployment], topology)
     programs = {network.name: images.programs_for(network.deployment, rate, app=app)}
     with TemporaryDirectory(prefix="causeway-grid-") as place:

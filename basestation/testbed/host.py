@@ -36,6 +36,8 @@ class StationHost:
     def __init__(self, network: ScenarioNetwork) -> None:
         self.station = Station(network.deployment)
         self._lines = {node: (line, FrameDecoder()) for line, node in enumerate(network.gateways)}
+        for line in range(len(network.gateways)):
+            self.station.add_gateway(line, f"gateway {line}")
 
     @property
     def dropped_bytes(self) -> int:
