@@ -294,9 +294,12 @@ class Runner(Stage):
         if not isinstance(line, Arrival):
             return
         for happening in happenings:
-            if isinstance(happening, Arrived) and isinstance(happening.message, Data):
-                if happening.clock is not None:
-                    self._append_clock(number, line, happening.clock, happening.cycles)
+            if (
+                isinstance(happening, Arrived)
+                and isinstance(happening.message, Data)
+                and happening.clock is not None
+            ):
+                self._append_clock(number, line, happening.clock, happening.cycles)
 
     def _append_clock(self, number: int, line: Arrival, clock: int, heard: int | None) -> None:
         if self._log is None:

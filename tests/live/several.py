@@ -42,6 +42,7 @@ class Several:
     slow_ms: float = 6.0  # that a line takes longer, at most
     late: float = 0.2  # copies in the last two ticks that are allowed
     allowance_ms: float = 172.0
+    idle_ms: float = 0.0  # without a frame, after which a gateway sends an idle record; 0: it sends none
     timers: bool = True
     observer: tuple[tuple[str, object], ...] = ()
 
@@ -77,15 +78,19 @@ class SeveralWorld:
         self._truth = VectorTruth(options.motes)
         self.sends: dict[tuple[int, int], Send] = {}
         self.gateways = [Gateway(self.setup, number) for number in range(len(options.hears))]
+        self._up = [START] * len(options.hears)  # when each gateway last sent a frame up
         self._queue: list[tuple[int, int, Callable[[int], None]]] = []
         self._count = count()
 
     def lines(self) -> list[Line]:
         for mote in range(self.options.motes):
             self._next_send(mote, START)
+        end = START + int((self.options.seconds + 2) * CRYSTAL_HZ)
         while self._queue:
             at, _, event = heapq.heappop(self._queue)
             event(at)
+        for gateway in range(len(self.gateways)):
+            self._idle_until(gateway, end)
         return [line for gateway in self.gateways for line in gateway.out]
 
     def _at(self, when: int, event: Callable[[int], None]) -> None:
@@ -135,11 +140,25 @@ class SeveralWorld:
 
     def _hear(self, gateway: int, data: Data, now: int) -> None:
         """A record has the gateway's own time; the line takes its time by the true one."""
-        options, own = self.options, self.gateways[gateway]
-        clock = now + self._offset[options.motes + gateway]
-        extra = options.slow_ms * (1.0 if self._random.random() < 0.3 else self._random.random())
-        reach_ns = mono_at(clock) - mono_at(now)
-        own.hear(data, clock, int((options.lines_ms[gateway] + extra) * MS) - reach_ns)
+        self._idle_until(gateway, now)
+        self._up[gateway] = now
+        self.gateways[gateway].hear(data, self._shown(gateway, now), self._takes_ns(gateway, now))
+
+    def _idle_until(self, gateway: int, now: int) -> None:
+        """The idle records that a gateway sent since something went up last."""
+        period = int(self.options.idle_ms * CRYSTAL_HZ / 1000)
+        for at in range(self._up[gateway] + period, now, period) if period else ():
+            self.gateways[gateway].idle(self._shown(gateway, at), self._takes_ns(gateway, at))
+
+    def _shown(self, gateway: int, now: int) -> int:
+        """The time of a gateway's clock."""
+        return now + self._offset[self.options.motes + gateway]
+
+    def _takes_ns(self, gateway: int, now: int) -> int:
+        """When a record comes, counted from the time in it."""
+        extra = self.options.slow_ms * (1.0 if self._random.random() < 0.3 else self._random.random())
+        reach_ns = mono_at(self._shown(gateway, now)) - mono_at(now)
+        return int((self.options.lines_ms[gateway] + extra) * MS) - reach_ns
 
 
 def run(options: Several, seed: int) -> tuple[Station, SeveralWorld, list[Happening]]:

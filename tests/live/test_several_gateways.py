@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from basestation.arrivals import Line
+from basestation.journal.reader import read_journal
+from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Alarm, Delivered, Happening
+from basestation.live.runner import Player, Runner
 from basestation.live.station import Station
 from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.framing import FrameCounters
 
 from .several import START, Several, SeveralWorld, order, overtaken, run
+from .test_runner import Seen
 from .world import MS, mono_at, play
 
 EXACT = ["barrier", "delta-vector", "shlc", "kn"]
@@ -118,3 +128,68 @@ def test_a_silent_gateway_delays_messages_until_its_alarm_and_stops_nothing(dies
     assert max(waiting) <= options.allowance_ms + options.slow_ms + w_ms + 5
     assert len(after) > 100
     assert sum(after) / len(after) < sum(waiting) / len(waiting) / 2
+
+
+# ---- Idle records ----
+
+
+class Recorded:
+    """A source that brings recorded lines with their own times."""
+
+    text, live, acknowledges = "recorded", False, False
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.counters = FrameCounters()
+        self._lines = lines
+
+    async def open(self) -> None:
+        pass
+
+    async def lines(self) -> AsyncIterator[Line]:
+        for line in self._lines:
+            yield line
+
+    async def send(self, packet: bytes) -> None:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        pass
+
+
+def logged(folder: Path, options: Several) -> tuple[list[Happening], int]:
+    """What a run with a log delivers, and how long its log is."""
+    network, seen = SeveralWorld(options, 1), Seen()
+    station = Station(network.setup)
+    for gateway in range(len(options.hears)):
+        station.add_gateway(gateway, f"gateway {gateway}")
+    source = Recorded(sorted(network.lines(), key=lambda line: line.mono_ns))
+    with JournalWriter(folder, network.setup, "run", "never") as log:
+        asyncio.run(Runner(station, [source], [seen], log).run())
+    return seen.found, sum(path.stat().st_size for path in folder.glob("*.cwj"))
+
+
+@pytest.mark.parametrize(("hears", "rate"), [((0.95, 0.95), 4.0), ((0.7, 0.7), 0.5), ((0.7, 0.7), 4.0)])
+def test_idle_records_shorten_the_hold_and_the_log_grows_little(tmp_path, hears, rate):
+    options = Several(motes=10, rate=rate, seconds=60 / rate, hears=hears, loss=0.05, late=0.0)
+    plain, before = logged(tmp_path / "plain", options)
+    found, size = logged(tmp_path / "idle", replace(options, idle_ms=20))
+    assert hold(found) < 0.8 * hold(plain)
+    assert size < 1.2 * before
+    again = Seen()
+    station = Station(options.deployment)
+    for gateway in range(2):
+        station.add_gateway(gateway, f"gateway {gateway}")
+    lines = read_journal(tmp_path / "idle").lines(lambda fault: None)
+    asyncio.run(Player(station, lines, [again]).run())
+    assert left(again.found) == left(found)
+
+
+def hold(found: list[Happening]) -> float:
+    return fmean(one.held_ms for one in found if isinstance(one, Delivered))
+
+
+@given(st.sampled_from(EXACT), st.sampled_from([0.5, 4.0]), st.integers(0, 10_000))
+def test_idle_records_break_no_order(scheme, rate, seed):
+    options = Several(scheme, (3, 32), 5, rate, 16 / rate, 0.3, (0.7, 0.5), (2.0, 10.0), 86.0, idle_ms=20)
+    _, network, found = run(options, seed)
+    assert overtaken(order(network, found)) == 0

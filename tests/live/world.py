@@ -13,7 +13,7 @@ from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
 from packet_formats.framing import crc16
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Message, encode_message
-from packet_formats.records import Beacon, Health, Heard
+from packet_formats.records import Beacon, Health, Heard, Idle
 from packet_formats.tinyos import ActiveMessage, encode_packet
 
 MS = 1_000_000
@@ -106,6 +106,12 @@ class Gateway:
         self.last_ns += 1
         self.out += pair
         return pair
+
+    def idle(self, cycles: int, line_ns: int = 4 * MS) -> None:
+        """An idle record on the line, as `hear` puts a pair."""
+        self.last_ns = max(self.last_ns + 1, mono_at(cycles) + line_ns)
+        record = Idle(4 + self.number, self.epoch, self.flags & 1, cycles % 2**32)
+        self.out.append(arrival(record, self.last_ns, self.number, self.setup))
 
 
 @dataclass
