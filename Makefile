@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery ledger-table power-table power-runs urgent-runs package clean
+.PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery gateways ledger-table power-table power-runs urgent-runs package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able lint-and-firmware flash
 
 help: ## this list
@@ -130,6 +130,9 @@ losses: setup ## where messages are lost on the real firmware, and what stubs wo
 
 delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/firmware.md: six minutes
 	$(BIN)/python -m tools.delivery --write
+
+gateways: setup ## order and hold with two gateways on the real firmware, into docs/live.md: ten minutes
+	$(BIN)/python -m tools.two_gateways --write
 
 ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: some minutes
 	$(BIN)/python -m tools.ledger_table --write

@@ -24,6 +24,7 @@ AT_ONCE = 32  # lines between two turns of the event loop
 TURNS = 3  # of the event loop: bytes into an inbox, out of it, and into our queue
 SECOND = 1_000_000_000
 TERMINAL = "from the terminal"
+IDLE_NS = 10 * SECOND  # between two idle records of a gateway in the log, if no message left by them
 LOOK_NS = SECOND  # between two looks at the lines' counters and the disk
 BUSY_NS = SECOND  # later, if there is always something to do first, the disk alone is looked at
 
@@ -263,14 +264,14 @@ class Runner(Stage):
         self.tell(happenings)
 
     def _take_idle(self, line: Arrival) -> None:
-        """The log has an idle record where a replay needs it: where messages left by it. Of the others one a second
-        shows that the gateway was there."""
+        """The log has an idle record where a replay needs it: where messages left by it. Of the others one in ten
+        seconds shows that the gateway was there."""
         if not self._live:
             self.tell(past_due(self.station, line.mono_ns))
         self._newest = max(self._newest, line.mono_ns)
         happenings = self.station.take(line)
         if happenings or line.mono_ns >= self._next_idle.get(line.gateway, 0):
-            self._next_idle[line.gateway] = line.mono_ns + SECOND
+            self._next_idle[line.gateway] = line.mono_ns + IDLE_NS
             number, reached = self._keep(line), self.station.timeline.reached
             if number is not None and reached is not None:
                 self._append_clock(number, line, reached, None)
