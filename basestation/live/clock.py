@@ -183,6 +183,11 @@ class ObserverClock:
             return awaited[0].at(mono_ns)
         return min([line.at(mono_ns) for line in awaited], default=None)
 
+    def slowest(self) -> Hashable | None:
+        """The line that the clock waits for; None while no time is known."""
+        waiting = [name for name, line in self._lines.items() if line in self._awaited]
+        return min(waiting, key=lambda name: self._lines[name].at(self._mono_ns), default=None)
+
     def when(self, cycles: int) -> int | None:
         """The earliest host time at which `at` reaches so many cycles if no record comes."""
         awaited = self._awaited

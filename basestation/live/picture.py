@@ -16,7 +16,6 @@ from basestation.live.counters import (
     mote_view,
 )
 from basestation.live.guard import Verdict
-from basestation.live.wait_reasons import why_waits
 from packet_formats.schemes import SEQUENCE
 
 if TYPE_CHECKING:
@@ -108,13 +107,9 @@ def _held_view(station: Station, pending: Pending, mono_ns: int) -> HeldView:
         source=held.name.source,
         held_ms=max(0, mono_ns - held.mono_ns) / MS,
         due_ms=None if at is None else (at - mono_ns) / MS,
-        why=_why_timed(station, pending) if station.observer.timed else _why_named(station, pending),
+        why=_why_timed(station, pending) if station.observer.timed else station.why_waits(pending),
         tentative=held.tentative,
     )
-
-
-def _why_named(station: Station, pending: Pending) -> str:
-    return why_waits(station.names(pending.missing), pending.leaves)
 
 
 def _why_timed(station: Station, pending: Pending) -> str:

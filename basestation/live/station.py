@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from basestation.arrivals import Arrival, Gap, Line, LineCount
 from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
-from basestation.causality.rules import Delivery
+from basestation.causality.rules import Delivery, Pending
 from basestation.live.alarms import CHARGED_MV, LOW_MV, Alarms
 from basestation.live.commands import name_of
 from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
@@ -403,9 +403,16 @@ class Station:
         for place, pending in enumerate(self.observer.pending(), self.delivered + 1):
             if not pending.message.token.tentative:
                 names = self.names(pending.missing)
-                text = f"waits {why_waits(names, pending.leaves)}"
+                text = f"waits {self.why_waits(pending)}"
                 found.append(self._tentative(pending.message.token, place, names, text))
         return found
+
+    def why_waits(self, pending: Pending) -> str:
+        """What a message that is held by name waits for, in words."""
+        names, heard = self.names(pending.missing), pending.message.heard
+        if not names and heard is not None and heard > self._tick(self.timeline.present):
+            return f"for the line of gateway {self.timeline.clock.slowest()}"
+        return why_waits(names, pending.leaves)
 
     def _tentative(self, held: HeldMessage, place: int, missing: tuple[str, ...], text: str) -> Tentative:
         held.tentative = True

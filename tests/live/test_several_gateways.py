@@ -13,17 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.arrivals import Line
+from basestation.deployed import scheme_of
 from basestation.journal.reader import read_journal
 from basestation.journal.writer import JournalWriter
-from basestation.live.happenings import Alarm, Delivered, Happening
+from basestation.live.happenings import Alarm, Delivered, Happening, Tentative
 from basestation.live.runner import Player, Runner
 from basestation.live.station import Station
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters
+from packet_formats.messages import Data
 
 from .several import START, Several, SeveralWorld, order, overtaken, run
 from .test_runner import Seen
-from .world import MS, mono_at, play
+from .world import MS, Gateway, mono_at, play
 
 EXACT = ["barrier", "delta-vector", "shlc", "kn"]
 SECOND = 1000 * MS
@@ -193,3 +195,21 @@ def test_idle_records_break_no_order(scheme, rate, seed):
     options = Several(scheme, (3, 32), 5, rate, 16 / rate, 0.3, (0.7, 0.5), (2.0, 10.0), 86.0, idle_ms=20)
     _, network, found = run(options, seed)
     assert overtaken(order(network, found)) == 0
+
+
+def test_a_message_that_waits_for_another_line_says_so():
+    setup = Several().deployment
+    station, found = Station(setup), []
+    gateways = [Gateway(setup, number) for number in range(2)]
+    for number in range(2):
+        station.add_gateway(number, f"gateway {number}")
+    program, codec = scheme_of(setup).start(0), scheme_of(setup).codec()
+    for number, cycles, heard_by in ((1, START, 0), (2, START + CRYSTAL_HZ, 0)):
+        stamp = program.on_send(cycles >> 7, number)
+        data = Data(0, number - 1, codec.encode(stamp, 0, number), data=bytes(2))
+        for line in gateways[heard_by].hear(data, cycles):
+            found += station.take(line)
+    assert [one.text for one in found if isinstance(one, Tentative)] == [
+        "waits for the line of gateway 1"
+    ] * 2
+    assert [row.why for row in station.snapshot(gateways[0].last_ns).queue] == ["for the line of gateway 1"]
