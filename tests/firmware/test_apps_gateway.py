@@ -2,6 +2,7 @@
 
 import tomllib
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.framing import crc16, encode_frame
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
-from packet_formats.records import Arrived, Beacon, Command, Downlink, Health, Heard, Status
+from packet_formats.records import Arrived, Beacon, Command, Downlink, Health, Heard, Idle, Status
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 from tests.firmware.net_world import Node, World, library, message_struct
 
@@ -39,6 +40,25 @@ def status_of(gateway: Node) -> Status:
     gateway.write_line(encode_frame(encode_packet(encode_message(ask, layout_of(gateway.world.deployment)))))
     found = [item[1] for item in gateway.read() if isinstance(item, tuple) and isinstance(item[1], Status)]
     return found[-1]
+
+
+def test_a_gateway_of_several_says_how_far_its_time_is(gcc: str, meadow: Deployment) -> None:
+    """After 20 ms without a frame; a gateway that has the network to itself says nothing."""
+    _, alone, _ = network(gcc, meadow, 0)
+    assert not [item for item in alone.read() if isinstance(item, tuple) and isinstance(item[1], Idle)]
+    several = replace(meadow, network=replace(meadow.network, gateways=2))
+    world, gateway, _ = network(gcc, several, 3)
+    gateway.read()
+    world.run(30)
+    told = [
+        item[1] for item in gateway.read() if isinstance(item, tuple) and isinstance(item[1], Heard | Idle)
+    ]
+    idle = [one for one in told if isinstance(one, Idle)]
+    assert 1000 < len(idle) <= 1500
+    assert all(one.gateway == gateway.id and one.in_sync for one in idle)
+    for before, after in pairwise(told):
+        if isinstance(after, Idle):
+            assert after.time - before.time >= 600  # cycles, of a period of 655 and a margin of 32
 
 
 def raw_frame(deployment: Deployment, type_: int, data: bytes, group: int | None = None) -> Any:
@@ -92,14 +112,15 @@ def test_a_gateways_records_from_the_air_are_dropped_and_counted(gcc: str, meado
     world, gateway, _ = network(gcc, meadow, 0)
     before = status_of(gateway)
     layout = layout_of(meadow)
-    for record in (Heard(9, 1, 2, 0, 3, -60, 100, 5, 6), Status(gateway.id, *range(1, 14))):
+    made_up = Heard(9, 1, 2, 0, 3, -60, 100, 5, 6), Status(gateway.id, *range(1, 14)), Idle(9, 1, 1, 6)
+    for record in made_up:
         data = encode_message(record, layout).data
         gateway.hear(raw_frame(meadow, record.AM_TYPE, data), world.now)
         gateway.hear(raw_frame(meadow, record.AM_TYPE, data[:3]), world.now)
     assert gateway.pairs() == []
     assert not [item for item in gateway.read() if isinstance(item, tuple)]
     after = status_of(gateway)
-    assert after.foreign == before.foreign + 4
+    assert after.foreign == before.foreign + 6
     assert after.forwarded == before.forwarded
 
 
