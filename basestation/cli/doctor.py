@@ -130,6 +130,7 @@ def _findings(
         yield deployment
     elif deployment is not None:
         yield from check_deployment.examine(deployment, rate)
+        yield from check_deployment.gateways(deployment, len(sources or deployed))
         if sources:
             yield from _heard(sources, deployment, seconds or LISTEN_SECONDS + deployment.answer_seconds, ask)
 

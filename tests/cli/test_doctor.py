@@ -594,3 +594,13 @@ def test_the_real_firmware(root, require_tool):
     assert found["gateway"]["text"].startswith("gateway 20, ")
     assert found["motes"]["text"].startswith("3 of 20 heard")
     assert found["strangers"]["verdict"] == "good"
+
+
+def test_more_sources_than_gateways_are_noticed(root):
+    deployment = load(root / "examples" / "barrier.toml")
+    (found,) = check_deployment.gateways(deployment, 2)
+    assert (found.check, found.verdict) == ("gateways", "warning")
+    assert "set gateways = 2" in found.cure
+    several = replace(deployment, network=replace(deployment.network, gateways=2))
+    assert list(check_deployment.gateways(several, 2)) == []
+    assert list(check_deployment.gateways(deployment, 1)) == []
