@@ -625,7 +625,7 @@ def _carry_lines(comparison: Comparison, budget: Budget) -> Iterator[str]:
         if short:
             longer = ", ".join(name for name, room in short if room.grows)
             cost = f", and {longer} would take a byte more" if longer else ""
-            yield f"{scheme}: {short[0][1].told}; {short[0][1].cure}{cost}."
+            yield f"{scheme}: {short[0][1].text}; {short[0][1].cure}{cost}."
 
 
 def _rate_simulated(options: WorldOptions, budget: Budget) -> str:

@@ -78,7 +78,7 @@ def carry(deployment: Deployment) -> Iterator[Finding]:
     wider = f": {short.wider.bits} bits in {many(short.wider.size, 'byte')}" if short.wider else ""
     cure = f"{short.cure}{wider}; now {stamp.bits} bits in {many(stamp.size, 'byte')} (docs/algorithms.md)"
     verdict = WARNING if stamp.carry == "sum" else GOOD
-    yield Finding("deployment", "stamp", verdict, f"{stamp.scheme}: {short.told}", cure)
+    yield Finding("deployment", "stamp", verdict, f"{stamp.scheme}: {short.text}", cure)
 
 
 def planned(deployment: Deployment, rate: float) -> Budget:

@@ -21,7 +21,7 @@ class ShortOfRoom:
     wider: StampLayout | None
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         cause = f"B = {self.layout.modulus} leaves" if self.layout.carry == "sum" else "r and c apart leave"
         return (
             f"{cause} a full counter {self.room} of epsilon = {self.epsilon} ticks to carry into the clock, so in a "

@@ -243,7 +243,7 @@ def test_the_examples_are_well_but_anybody_can_send_in_their_name(root, name):
     assert "give the network a key" in open_to_all.cure
 
 
-def test_a_stamp_whose_full_counter_has_little_room_is_told(root):
+def test_it_says_where_a_full_counter_has_little_room_to_carry(root):
     """At epsilon 2 and delta 27, B = 32 leaves none; with delta 25 all."""
     tight = from_dict(
         {
