@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "firmware" / "scripts")]
 
+import check_layouts  # noqa: E402
 import stack  # noqa: E402
 
 from basestation.testbed import engine  # noqa: E402
@@ -33,7 +34,7 @@ from basestation.testbed.faults import carrier_khz  # noqa: E402
 from basestation.testbed.images import environments, program  # noqa: E402
 from basestation.testbed.scenario import Node, Scenario, ScenarioNetwork  # noqa: E402
 from basestation.testbed.truth_log import Event, ProgramUse, States  # noqa: E402
-from packet_formats import cheader, power  # noqa: E402
+from packet_formats import power  # noqa: E402
 from packet_formats.air import air_format  # noqa: E402
 from packet_formats.boards import BOARDS, CRYSTAL_HZ, DEFAULT_BOARD  # noqa: E402
 from packet_formats.deployment import Deployment, from_dict, load  # noqa: E402
@@ -61,10 +62,15 @@ COMPILE = (
     *re.findall(r'"(-[^"]+)"', BUILDER.partition("code = [")[2].partition("\n]")[0]),
     *("-Wl,--gc-sections", "-Wall", "-Wextra", "-Wconversion", "-Werror"),
 )
+GATEWAY_INI = (ROOT / "platformio.ini").read_text().partition("\n[gateway]")[2].partition("\n[")[0]
+GATEWAY_FLAGS = [f"-D{setting}" for setting in re.findall(r"-D (\S+)", GATEWAY_INI)]
 
 # The aims, for a mote at epsilon = delta = 10 and ten motes.
 FLASH_AIM = 24 * 1024
 RAM_AIM = 2 * 1024
+# The same for images with a schedule, urgent windows, a key and barrier stamps, gateways too.
+FULL_FLASH_AIM = 32 * 1024
+FULL_RAM_AIM = 3584  # of 4096
 MASKED_AIM = 260  # MICAz
 SPI_AIM = 192  # MICA2
 RECEIVE_AIM = {"shlc": 400, "kn, 2 entries": 1500, "kn, all 11": 5000}
@@ -162,7 +168,7 @@ def build(deployment: Deployment, app: str, folder: Path) -> ImageSize:
     """Build an image for any deployment with PlatformIO's flags."""
     board = BOARDS[deployment.network.board]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "causeway_layout.h").write_text(cheader.render(deployment))
+    check_layouts.write(folder, deployment)
     firmware = ROOT / "firmware"
     role = () if app == "gateway" else ("net/mote",)
     boards = (f"boards/{board.name}", "boards/mica", "boards/mica/sensors")
@@ -174,7 +180,8 @@ def build(deployment: Deployment, app: str, folder: Path) -> ImageSize:
     elf = folder / f"{app}.elf"
     identity = deployment.clock.root if app == "gateway" else 1
     include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
-    run([*COMPILE, f"-DCAUSEWAY_NODE_ID={identity}", *include, *sources, "-o", elf])
+    own = GATEWAY_FLAGS if app == "gateway" else []
+    run([*COMPILE, *own, f"-DCAUSEWAY_NODE_ID={identity}", *include, *sources, "-o", elf])
     return ImageSize(elf)
 
 
@@ -492,6 +499,25 @@ def scheme_images_section(images: dict[str, ImageSize]) -> str:
     return prose(text) + "\n\n" + table(head, rows)
 
 
+def full_images(folder: Path) -> dict[str, ImageSize]:
+    """The largest images: with all that a deployment can ask for."""
+    kinds = dict(check_layouts.images())
+    return {
+        name: build(kinds[f"{board}-schedule-key"], app, folder / f"full-{name}")
+        for board in BOARDS
+        for app, name in zip(("mote", "gateway"), environments(board), strict=True)
+    }
+
+
+def full_images_section(images: dict[str, ImageSize]) -> str:
+    rows = [(f"`{name}`", i.flash, i.static_ram, i.stack.total, i.ram) for name, i in images.items()]
+    head = ("image", "flash", "static RAM", "stack", "RAM with stack")
+    text = f"""**Images with a schedule, urgent windows, a key and barrier stamps**, for the motes of
+    `examples/micaz_months.toml` and `examples/mica2_months.toml`. Aims: at most {FULL_FLASH_AIM:,} bytes of flash and
+    {FULL_RAM_AIM:,} of RAM with stack."""
+    return prose(text) + "\n\n" + table(head, rows)
+
+
 def naming_section(folder: Path) -> str:
     rows = []
     for name in NAMING:
@@ -638,6 +664,7 @@ def report() -> str:
             images_section(images),
             seen_section(images, seen),
             scheme_images_section(scheme_images(folder)),
+            full_images_section(full_images(folder)),
             wire_section(),
             naming_section(folder),
             battery_section(lives(images, folder)),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections.abc import Iterator
 from dataclasses import fields, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from basestation.planning.candidates import (
     steps_of,
     upper_bound_percent,
 )
+from basestation.planning.carry_room import short_of_room
 from basestation.planning.trade import Trade, life_with, make_trade, periods, with_period
 from basestation.simulator.options import OptionError, WorldOptions
 from packet_formats import deployment as deployments
@@ -605,10 +608,24 @@ def _summary(comparison: Comparison, choice: CandidateRow | None, budget: Budget
         f"Arrival order (policy none): {comparison.of(arrival):.2g}% violations, no hold.",
         f"Simulated: {arrival.sent} messages, {_rate_simulated(options, budget)}.",
         f"Assumed: {_layout_assumed(budget.network)}",
+        *_carry_lines(comparison, budget),
     ]
     if choice is not None:
         lines += ["", *_choice_lines(comparison, choice, budget)]
     return "\n".join(lines)
+
+
+def _carry_lines(comparison: Comparison, budget: Budget) -> Iterator[str]:
+    """A line for each scheme whose full counters have less room to carry than a wider clock would give them."""
+    clock, rows = budget.clock, comparison.measured
+    stamps = dict.fromkeys(row.candidate for row in rows if row.candidate.layout.carry == "sum")
+    for scheme, group in groupby(stamps, lambda one: one.layout.scheme):
+        found = [(one.name, short_of_room(one.layout, clock.epsilon, clock.delta)) for one in group]
+        short = [(name, room) for name, room in found if room]
+        if short:
+            longer = ", ".join(name for name, room in short if room.grows)
+            cost = f", and {longer} would take a byte more" if longer else ""
+            yield f"{scheme}: {short[0][1].text}; {short[0][1].cure}{cost}."
 
 
 def _rate_simulated(options: WorldOptions, budget: Budget) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from basestation.doctor.findings import Finding, failure, good, warning
+from basestation.doctor.findings import GOOD, WARNING, Finding, failure, good, warning
 from basestation.planning.budget import (
     LINK_LOSS,
     PLANNED_BEACON_SECONDS,
@@ -14,6 +14,7 @@ from basestation.planning.budget import (
     PlannedNetwork,
     make_budget,
 )
+from basestation.planning.carry_room import short_of_room
 from basestation.planning.trade import life_with, with_period
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
@@ -31,6 +32,7 @@ SCHEDULE_CURE = (
 def examine(deployment: Deployment, rate: float | None = None) -> Iterator[Finding]:
     yield layout(deployment)
     yield protection(deployment)
+    yield from carry(deployment)
     if deployment.network.board not in BOARDS:
         text = "the radio of a generic board is not known: whether delta and epsilon suffice is not checked"
         yield warning("deployment", "budget", text)
@@ -74,6 +76,18 @@ def protection(deployment: Deployment) -> Finding:
     if deployment.key is None:
         return warning("deployment", "protection", f"{text}, and the key is not at hand")
     return good("deployment", "protection", f"{text}; the key's file is its owner's alone")
+
+
+def carry(deployment: Deployment) -> Iterator[Finding]:
+    """Whether a full counter has less room to carry than it could have. One more bit of clock is worth a warning."""
+    stamp, clock = layout_of(deployment).stamp, deployment.clock
+    short = short_of_room(stamp, clock.epsilon, clock.delta)
+    if short is None:
+        return
+    wider = f": {short.wider.bits} bits in {many(short.wider.size, 'byte')}" if short.wider else ""
+    cure = f"{short.cure}{wider}; now {stamp.bits} bits in {many(stamp.size, 'byte')} (docs/algorithms.md)"
+    verdict = WARNING if stamp.carry == "sum" else GOOD
+    yield Finding("deployment", "stamp", verdict, f"{stamp.scheme}: {short.text}", cure)
 
 
 def planned(deployment: Deployment, rate: float) -> Budget:

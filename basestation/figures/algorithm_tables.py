@@ -16,7 +16,9 @@ from basestation.simulator.simulation import (
     measure,
 )
 
-EXACT = ("kn", "hlc", "shlc")
+# The exact stamps, each with the width of its counter; None: what a deployment has.
+EXACT = {"kn": ("kn", None), "hlc": ("hlc", None), "shlc": ("shlc", None), "shlc, two bytes": ("shlc", 7)}
+NEVER_FULL = {"kn": None, "hlc": 7, "shlc": 7}  # in the runs with faults
 CAUSAL = PolicyChoice("causal", 100)
 FAULT_RUNS, FAULT_MESSAGES, FAULT_AFTER = 100, 4_000, 1_500
 
@@ -46,11 +48,12 @@ def loss_sheet(messages: int) -> Sheet:
     for motes in (10, 50):
         for loss in (0.0, 0.01, 0.1, 0.5):
             run = generate(WorldOptions(motes=motes, messages=messages, loss=loss))
-            found = [_causal(run, name) for name in EXACT]
-            cells = [f"{m.violations.pairs} ({m.stamp_bits} bits)" for m in found]
+            found = [_causal(run, name, counter_bits=bits) for name, bits in EXACT.values()]
+            cells = [f"{m.violations.pairs}, {m.saturated} full ({m.stamp_bits} bits)" for m in found]
             rows.append((str(motes), f"{loss:.0%}", f"{found[0].delivered}", *cells))
+    columns = ("n", "copies lost", "delivered", *EXACT)
     return Sheet(
-        "Violated pairs at φ = 100%, rate 0.1", ("n", "copies lost", "delivered", *EXACT), tuple(rows)
+        "Violated pairs at φ = 100%, and stamps whose counter is full, rate 0.1", columns, tuple(rows)
     )
 
 
@@ -80,8 +83,8 @@ def fault_sheet() -> Sheet:
             generate(WorldOptions(messages=FAULT_MESSAGES, seed=seed), MemoryFault(motes, FAULT_AFTER))
             for seed in range(1, FAULT_RUNS + 1)
         ]
-        for name in EXACT:
-            found = [_causal(run, name) for run in runs]
+        for name, bits in NEVER_FULL.items():
+            found = [_causal(run, name, counter_bits=bits) for run in runs]
             hit = sum(m.violations.pairs > 0 for m in found)
             longest = max(m.recovery_ticks or 0 for m in found)
             fewest = min(m.messages_after_recovery or 0 for m in found)
@@ -93,7 +96,7 @@ def fault_sheet() -> Sheet:
 
 
 def width_sheet(messages: int) -> Sheet:
-    widths = (3, 4, 5, 7)
+    widths = ((3, 32), (4, 32), (5, 32), (7, 32), (3, 64))  # of the counter; B
     rows = []
     for motes, rate, turns in (
         (10, 0.1, 1),
@@ -104,11 +107,13 @@ def width_sheet(messages: int) -> Sheet:
         (50, 0.1, 4),
     ):
         run = generate(WorldOptions(motes=motes, rate=rate, messages=messages, events_per_tick=turns))
-        found = [_causal(run, "shlc", counter_bits=bits) for bits in widths]
+        found = [_causal(run, "shlc", counter_bits=bits, modulus=modulus) for bits, modulus in widths]
         cells = [f"{m.violations.percent()['mean']:.2f}%" if m.violations.pairs else "0" for m in found]
         rows.append((str(motes), f"{rate:g}", str(turns), *cells))
-    columns = ("n", "rate", "turns a tick", *(f"{bits} bits" for bits in widths))
-    return Sheet("Violations (mean) of shlc at φ = 100%, by the width of its counter", columns, tuple(rows))
+    columns = ("n", "rate", "turns a tick", *(f"{bits} bits, B = {modulus}" for bits, modulus in widths))
+    return Sheet(
+        "Violations (mean) of shlc at φ = 100%, by the width of its counter and B", columns, tuple(rows)
+    )
 
 
 def sheets(messages: int) -> Iterator[Sheet]:

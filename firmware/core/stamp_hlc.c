@@ -4,10 +4,9 @@
 
 #if CAUSEWAY_SCHEME_HLC || CAUSEWAY_SCHEME_SHLC
 
-/* A full counter carries into l while l is less than this ahead of our clock. The quarter of EPSILON left
- * free is for receivers that are behind us, who must not take l for an impossible value; with a LEAD of
- * 2 * EPSILON, for which most clock fields have room, they never do. */
-#define CARRY_ROOM (CAUSEWAY_EPSILON - CAUSEWAY_EPSILON / 4)
+/* A full counter carries into l while l is less than this ahead of our clock. A receiver's clock may be
+ * EPSILON behind ours, and reads l up to LEAD ahead of itself. */
+#define CARRY_ROOM (CAUSEWAY_LEAD - CAUSEWAY_EPSILON)
 
 /* How far l is ahead of the clock, after the bound. */
 static int32_t bound(cw_stamp_t *state, uint32_t tick)
@@ -34,7 +33,7 @@ static uint16_t step(cw_stamp_t *state, uint32_t tick, int32_t ahead)
         counter = state->kn[0];
         if (counter < CAUSEWAY_ENTRY_TOP - 1) {
             counter++;
-        } else if (c < CARRY_ROOM) {
+        } else if (ahead < CARRY_ROOM) {
             c++;
             counter = 0;
         } else {

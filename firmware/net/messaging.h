@@ -21,8 +21,9 @@
 /** Start. Time sync must have been started. */
 void messaging_start(void);
 
-/** Send the application's CAUSEWAY_DATA_BYTES bytes to all; it is stamped when the radio is free, an urgent
- * one in the next window of either kind. Return false, and count it, when there is no room. */
+/** Send the application's CAUSEWAY_DATA_BYTES bytes towards the gateway; whoever hears them takes them. The
+ * message is stamped when the radio is free, an urgent one in the next window of either kind. Return false,
+ * and count it, when there is no room. */
 bool messaging_send(const uint8_t *application, bool urgent);
 
 /** To be called from radio_on_heard(), timesync_on_epoch(), outbox_on_ready() and outbox_on_done(). */

@@ -53,8 +53,10 @@ static inline uint16_t node_id(void)
     return identity_id();
 }
 
-/** Send CAUSEWAY_DATA_BYTES bytes to all. The message is stamped when the radio takes it; app_on_sent()
- * follows. False, and nothing is sent, when too many are waiting. */
+/** Send CAUSEWAY_DATA_BYTES bytes to the gateway. It is sent again and passed on towards the gateway until
+ * delta is over. Peers take what they hear of that: those in range of us, or of a mote that passes it on. No
+ * mote passes it on away from the gateway, and nothing is sent again for a peer. The message is stamped when
+ * the radio takes it; app_on_sent() follows. False, and nothing is sent, when too many are waiting. */
 bool node_send(const uint8_t *data);
 
 /** The same for what cannot wait for the next window of a schedule: it goes out in the next urgent one, if

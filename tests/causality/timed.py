@@ -1,6 +1,7 @@
 """Timed schemes by their widths alone, for tests that need no deployment."""
 
 from basestation.causality.schemes import Setting, TimedScheme, timed_scheme
+from packet_formats.schemes import descriptor
 
 
 def timed(
@@ -13,7 +14,6 @@ def timed(
     count: str = "events",
     carry: str = "pair",
 ) -> TimedScheme:
-    setting = Setting(
-        0, epsilon, delta, modulus=modulus, entries=entries, entry_max=entry_max, count=count, carry=carry
-    )
-    return timed_scheme(name, setting)
+    lead = descriptor(name).lead_ticks(epsilon, delta, modulus, carry)
+    widths = {"modulus": modulus, "lead": lead, "entries": entries, "entry_max": entry_max}
+    return timed_scheme(name, Setting(0, epsilon, delta, **widths, count=count, carry=carry))  # type: ignore[arg-type]

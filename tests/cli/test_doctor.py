@@ -243,6 +243,29 @@ def test_the_examples_are_well_but_anybody_can_send_in_their_name(root, name):
     assert "give the network a key" in open_to_all.cure
 
 
+def test_it_says_where_a_full_counter_has_little_room_to_carry(root):
+    """At epsilon 2 and delta 27, B = 32 leaves none; with delta 25 all."""
+    tight = from_dict(
+        {
+            "network": {"name": "tight", "board": "micaz", "motes": 3},
+            "clock": {"tick_log2": 8, "epsilon": 2, "delta": 27},
+            "stamp": {"scheme": "shlc"},
+        }
+    )
+    (finding,) = [one for one in check_deployment.examine(tight) if one.check == "stamp"]
+    assert finding.verdict == "warning"
+    assert "B = 32 leaves a full counter 0 of epsilon = 2 ticks to carry" in finding.text
+    assert (
+        "clock_bits = 6 in [clock] would leave all of them: 9 bits in 2 bytes; now 8 bits in 1 byte"
+        in finding.cure
+    )
+    roomy = replace(tight, clock=replace(tight.clock, delta=25))
+    assert "stamp" not in {one.check for one in check_deployment.examine(roomy)}
+    apart = check_deployment.examine(load(root / "examples" / "mica2.toml"))
+    (finding,) = [one for one in apart if one.check == "stamp"]
+    assert (finding.verdict, "r and c apart leave a full counter 0 of" in finding.text) == ("good", True)
+
+
 def test_the_budget_says_where_its_assumptions_are_not_those_of_plan(root):
     *_, finding = check_deployment.examine(load(root / "examples" / "micaz.toml"))
     assert "the firmware's beacons every 10 s and this stamp of 2 bytes" in finding.text

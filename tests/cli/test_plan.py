@@ -70,6 +70,13 @@ def test_the_table_marks_the_choice_and_fits_the_terminal() -> None:
         assert words in result.stdout
 
 
+def test_it_says_where_a_full_counter_has_little_room_and_what_more_would_cost() -> None:
+    said = " ".join(run("--epsilon", "2", "--delta", "27", "--tick-log2", "8").stdout.split())
+    assert "shlc: B = 32 leaves a full counter 0 of epsilon = 2 ticks to carry into the clock" in said
+    assert "clock_bits = 6 in [clock] would leave all of them, and shlc 3 would take a byte more." in said
+    assert "shlc: B" not in run("--epsilon", "2", "--delta", "25", "--tick-log2", "8").stdout
+
+
 @pytest.mark.parametrize("rate", ["2", "6"])
 def test_tables_fit_80_columns(rate: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common.out, "width", 80)

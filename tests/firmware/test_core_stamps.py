@@ -5,10 +5,12 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from basestation.causality.kernels import stamping
 from basestation.causality.order import Stamp, unwrap
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.schemes.timed import TimedProgram
@@ -175,6 +177,54 @@ def test_ticks_and_the_clock_field(
     ahead = core.call("bridge_clock_ahead", value, now & mask, returns=ctypes.c_int32)
     assert now + ahead == unwrap(value % scheme.modulus, now, scheme.lead, scheme.modulus)
     assert core.call("bridge_tick", now & 0xFFFFFFFF) == (now & 0xFFFFFFFF) >> core.layout.tick_log2
+
+
+# B = 32 and epsilon 3: delta says how much of epsilon is left to carry.
+CARRYING = [("shlc", "sum", delta) for delta in (25, 24, 23, 22)]
+CARRYING += [("hlc", "sum", 25), ("hlc", "sum", 24), ("hlc", "pair", 22), ("shlc", "pair", 22)]
+
+
+@pytest.mark.parametrize(("name", "carry", "delta"), CARRYING)
+@FEW
+@given(seed=st.integers(0, 2**32))
+def test_full_counters_carry_alike_in_firmware_objects_and_kernels(
+    name: str, carry: str, delta: int, seed: int, require_tool: Callable[[str], str]
+) -> None:
+    """Bursts on clocks that keep epsilon: all three make the same stamps, and none is cut or misread."""
+    settings = {"scheme": name, "carry": carry, "counter_bits": 2}
+    core, chance = core_of(require_tool("gcc"), described(8, 3, delta, settings)), random.Random(seed)
+    scheme = timed_scheme_of(core.deployment)
+    motes = [Mote(core, scheme, 0) for _ in range(3)]
+    events, wires = [], []
+    for _ in range(150):
+        number = chance.randrange(3)
+        mote = motes[number]
+        if chance.random() < 0.1 and mote.rt - min(each.rt for each in motes) < scheme.epsilon:
+            mote.rt += 1
+        if chance.random() < 0.6 or not wires:
+            wires.append(mote.send())
+            events.append((stamping.SEND, number, mote.rt, len(wires) - 1))
+        else:
+            mote.receive(wires[-1])
+            events.append((stamping.RECEIVE, number, mote.rt, len(wires) - 1))
+    columns = np.array(events, np.int64).T
+    r, c, kn, *cut_and_misread = stamping.stamp_events(
+        *columns, 3, len(wires), getattr(stamping, scheme.kernel), *widths_of(scheme), *NO_FAULT
+    )
+    stamps = [
+        Stamp(*rc, tuple(entries)) for *rc, entries in zip(r.tolist(), c.tolist(), kn.tolist(), strict=True)
+    ]
+    assert [core.layout.stamp.pack(scheme.encode(stamp)) for stamp in stamps] == wires
+    assert cut_and_misread == [sum(mote.reference.bounded for mote in motes), 0] == [0, 0]
+
+
+NO_FAULT = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
+
+
+def widths_of(scheme: TimedScheme) -> tuple[int, int, int, int, int, bool, bool]:
+    """As the kernel takes them."""
+    clock = scheme.epsilon, scheme.lead, scheme.modulus
+    return *clock, scheme.entries, scheme.entry_max, scheme.count == "events", scheme.carry == "sum"
 
 
 @pytest.mark.parametrize("entries", [0, 2], ids=["dpc2", "kn"])

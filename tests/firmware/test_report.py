@@ -205,6 +205,22 @@ def test_images_are_within_the_aims(images: dict[str, report.ImageSize]) -> None
         assert image.ram <= report.RAM_AIM, name
 
 
+@pytest.fixture(scope="module")
+def full(require_tool: Require, tmp_path_factory: pytest.TempPathFactory) -> dict[str, report.ImageSize]:
+    require_tool("avr-gcc")
+    require_tool("avr-objdump")
+    return report.full_images(tmp_path_factory.mktemp("full"))
+
+
+def test_images_with_a_schedule_a_key_and_barrier_stamps_are_within_their_aims(
+    full: dict[str, report.ImageSize],
+) -> None:
+    assert tuple(full) == report.IMAGES
+    for name, image in full.items():
+        assert report.FLASH_AIM < image.flash <= report.FULL_FLASH_AIM, name
+        assert image.ram <= report.FULL_RAM_AIM, name
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("board", report.BOARDS)
 def test_largest_mote_images_are_within_the_aims(
@@ -272,11 +288,12 @@ def tables(text: str) -> list[list[list[str]]]:
 
 def test_the_page_has_the_whole_report(page: str) -> None:
     block = block_in(page)
-    shipped, seen, by_scheme, wire, papers, battery = tables(block)
+    shipped, seen, by_scheme, full, wire, papers, battery = tables(block)
     assert (
         [row[0].strip("`") for row in shipped[2:]]
         == list(report.IMAGES)
         == [row[0].strip("`") for row in seen[2:]]
+        == [row[0].strip("`") for row in full[2:]]
     )
     assert [row[0] for row in wire[2:]] == list(report.schemes())
     assert {row[0].rpartition(", ")[2] for row in by_scheme[2:]} == set(report.BOARDS)
@@ -300,6 +317,20 @@ def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, re
         assert said == pytest.approx(found, rel=0.04), f"{row[0]}: run make firmware-report"
 
 
+def test_the_page_s_figures_of_full_images_are_of_these_sources(
+    page: str, full: dict[str, report.ImageSize]
+) -> None:
+    block = block_in(page)
+    if f"Compiler: {report.compiler()}," not in block:
+        pytest.skip("the page was made with another compiler")
+    for row in tables(block)[3][2:]:
+        image = full[row[0].strip("`")]
+        found = image.flash, image.static_ram, image.stack.total, image.ram
+        assert [int(cell) for cell in row[1:]] == pytest.approx(found, rel=0.04), (
+            f"{row[0]}: run make firmware-report"
+        )
+
+
 @pytest.mark.parametrize("name", [*report.RECEIVE_AIM, *report.NAMING])
 def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require, name: str) -> None:
     require_tool("avr-gcc")
@@ -307,7 +338,7 @@ def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require
     block = block_in(page)
     if f"Compiler: {report.compiler()}," not in block:
         pytest.skip("the page was made with another compiler")
-    [row] = [row for row in tables(block)[3] if row[0] == name]
+    [row] = [row for row in tables(block)[4] if row[0] == name]
     found = report.stamp_cycles(report.schemes()[name])
     said = [int(cell) for cell in row[6:10]]
     assert said == pytest.approx([*found["send"][1:], *found["receive"][1:]], rel=0.04), (
@@ -316,7 +347,7 @@ def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require
 
 
 def test_the_wire_s_bytes_on_the_page(page: str) -> None:
-    for row in tables(block_in(page))[3][2:]:
+    for row in tables(block_in(page))[4][2:]:
         layout = layout_of(report.described(report.schemes()[row[0]]))
         said = [int(cell) for cell in row[1:6]]
         air = [report.air_bytes(board, layout.length) for board in report.BOARDS]
@@ -332,7 +363,7 @@ def test_the_page_s_largest_networks_are_of_these_sources(
     block = block_in(page)
     if f"Compiler: {report.compiler()}," not in block:
         pytest.skip("the page was made with another compiler")
-    [row] = [row for row in tables(block)[4] if row[:2] == [name, str(report.SIZES[-1])]]
+    [row] = [row for row in tables(block)[5] if row[:2] == [name, str(report.SIZES[-1])]]
     stamp, motes = report.schemes()[name], report.SIZES[-1]
     found = report.stamp_cycles(stamp, motes)
     image = report.build(report.described(stamp, motes=motes), "mote", tmp_path)

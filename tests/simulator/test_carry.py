@@ -22,7 +22,7 @@ class SaturatingShlc(ShlcProgram):
 
 def violated_pairs(options: WorldOptions, counter_bits: int) -> int:
     stream = engine_objects.generate(options)
-    scheme = build_scheme(options, "shlc", counter_bits=counter_bits)
+    scheme = build_scheme(options, "shlc", counter_bits=counter_bits, modulus=64)  # room for all of epsilon
     observed = engine_objects.observe(stream, engine_objects.stamp(stream, scheme), scheme)
     delivered = engine_objects.deliver(stream, observed, scheme, "causal", 100)
     order = stream.arrival_message[delivered.order]
@@ -43,12 +43,13 @@ def test_three_bits_are_exact_with_the_carry_and_not_without(monkeypatch, option
 
 
 def test_the_carry_stops_at_the_bound_and_then_saturates():
+    """B = 8 leaves room for 1 of epsilon = 2."""
     options = WorldOptions(epsilon=2, delta=2)
     scheme = build_scheme(options, "shlc", counter_bits=2)
     program = scheme.start(0)
     assert isinstance(program, HlcProgram)
     sent = [program.on_send(0) for _ in range(12)]
     keys = [(stamp.r, stamp.kn[0]) for stamp in sent]
-    assert keys[:8] == [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)]
-    assert keys[8:] == [(2, 3)] * 4
-    assert [scheme.saturated(stamp) for stamp in sent] == [False] * 8 + [True] * 4
+    assert keys[:5] == [(0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert keys[5:] == [(1, 3)] * 7
+    assert [scheme.saturated(stamp) for stamp in sent] == [False] * 5 + [True] * 7

@@ -69,27 +69,43 @@ def test_the_whole_wait_leaves_no_violation_in_other_readings(delay, recipients,
         assert_no_violation(options, ["causal", "cbd"])
 
 
+def assert_flagged_or_in_order(options: WorldOptions) -> int:
+    """Deliver by the one-byte stamp; how many stamps were full. Only those may leave before a cause."""
+    scheme = one_byte(options)
+    result = outcome(engine_numba.generate(options), scheme)
+    full = int((result.stamped.kn == scheme.entry_max).sum())
+    assert scheme.bits == 8
+    assert (result.wrong_unwraps, result.stamped.bounded, result.observed.bounded) == (0, 0, 0)
+    assert result.violations.forward <= full
+    return full
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("motes", [10, 50])
-def test_one_byte_is_enough_at_rate_a_tenth(motes, seed):
+@pytest.mark.parametrize(("motes", "most"), [(10, 0.001), (50, 0.01)])
+def test_one_byte_is_seldom_full_at_rate_a_tenth(motes, most, seed):
+    """B = 32 leaves a full counter one tick to carry."""
     for g2 in ("paper", "enforce"):
         options = WorldOptions(motes=motes, messages=10_000, seed=seed, g2=g2)
-        scheme = one_byte(options)
-        result = outcome(engine_numba.generate(options), scheme)
-        assert scheme.bits == 8
-        assert result.violations.pairs == 0
-        assert result.wrong_unwraps == 0
-        assert not (result.stamped.kn == scheme.entry_max).any()
+        assert assert_flagged_or_in_order(options) <= most * options.messages
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("delay", ["shared", "each"])
 @pytest.mark.parametrize("seed", [11, 12, 13, 14])
 @pytest.mark.parametrize("motes", [10, 50])
-def test_one_byte_is_enough_in_a_long_run(motes, seed, delay):
-    options = WorldOptions(motes=motes, messages=150_000, seed=seed, delay=delay)
-    result = outcome(engine_numba.generate(options), one_byte(options))
-    assert (result.violations.pairs, result.wrong_unwraps) == (0, 0)
+def test_one_byte_is_in_order_or_full_in_a_long_run(motes, seed, delay):
+    assert_flagged_or_in_order(WorldOptions(motes=motes, messages=150_000, seed=seed, delay=delay))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("motes", [10, 50])
+def test_a_bit_more_of_clock_is_enough_at_rate_a_tenth(motes, seed):
+    """B = 64 leaves a full counter all of epsilon to carry."""
+    options = WorldOptions(motes=motes, messages=10_000, seed=seed)
+    scheme = hlc(options, "shlc", modulus=64, entry_max=7, carry="sum")
+    result = outcome(engine_numba.generate(options), scheme)
+    assert (scheme.bits, result.violations.pairs, result.wrong_unwraps) == (9, 0, 0)
+    assert not (result.stamped.kn == scheme.entry_max).any()
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -97,7 +113,7 @@ def test_a_full_counter_that_may_not_carry_would_cost_order(seed):
     """Why full counters carry into l: at n = 50 three bits fill up, and the carry is in use."""
     options = WorldOptions(motes=50, messages=10_000, seed=seed)
     stream = engine_numba.generate(options)
-    narrow = outcome(stream, hlc(options, "shlc", entry_max=7))
+    narrow = outcome(stream, hlc(options, "shlc", modulus=64, entry_max=7, carry="sum"))
     wide = outcome(stream, hlc(options, "shlc"))
     assert wide.stamped.kn.max() >= 7
     assert narrow.stamped.kn.max() < 7

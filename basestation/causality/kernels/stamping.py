@@ -85,14 +85,14 @@ def _hlc_take(top: Ints, kn: Ints, mote: int, rt: int, lead: int, read_top: int,
 
 
 @compiled
-def _hlc_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int, epsilon: int) -> None:
-    """Count an event. A full counter carries into l while there is room below the bound; then it saturates."""
+def _hlc_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int, room: int) -> None:
+    """Count an event. A full counter carries into l while that is less than `room` ahead; then it saturates."""
     if rt > top[mote]:
         top[mote] = rt
         kn[mote, 0] = 0
     elif kn[mote, 0] + 1 < entry_max:
         kn[mote, 0] += 1
-    elif top[mote] < rt + epsilon - epsilon // 4:
+    elif top[mote] < rt + room:
         top[mote] += 1
         kn[mote, 0] = 0
     else:
@@ -192,7 +192,7 @@ def stamp_more(
             if program == KN:
                 _kn_count(top, kn, mote, rt, entry_max)
             elif program != DPC1:
-                _hlc_count(top, kn, mote, rt, entry_max, epsilon)
+                _hlc_count(top, kn, mote, rt, entry_max, lead - epsilon)
             out_r[message] = top[mote] if carries_sum else rt
             out_c[message] = 0 if carries_sum or program == DPC1 else top[mote] - rt
             for i in range(entries):
@@ -211,7 +211,7 @@ def stamp_more(
             if program == KN and counts_receives:
                 _kn_count(top, kn, mote, rt, entry_max)
             elif program == HLC:
-                _hlc_count(top, kn, mote, rt, entry_max, epsilon)
+                _hlc_count(top, kn, mote, rt, entry_max, lead - epsilon)
     return bounded, wrong, unsent
 
 

@@ -21,15 +21,14 @@ class HlcProgram(TimedProgram):
     """A hybrid logical clock (l, counter): l is the largest clock known, the counter orders events that share it.
 
     A full counter carries into l, which may then run ahead of the clocks: so three bits order what would need five.
-    It stops a quarter short of epsilon, since a receiver's clock may be behind the sender's and must not take l for an
-    impossible value; where B leaves room for a lead of 2 epsilon none can. Only when that room is used up does the
-    counter saturate, at its top code.
+    A receiver's clock may be epsilon behind the sender's, and reads l up to `lead` ahead of itself: lead - epsilon is
+    the room to carry. When it is used up the counter saturates, at its top code.
     """
 
     def __init__(self, scheme: TimedScheme, rt: int) -> None:
         self._lead = scheme.lead
         self._entry_max = scheme.entry_max
-        self._carry_room = scheme.epsilon - scheme.epsilon // 4
+        self._carry_room = scheme.lead - scheme.epsilon
         self._carries_sum = scheme.carry == "sum"
         self.l = rt
         self.counter = 0

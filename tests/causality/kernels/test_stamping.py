@@ -12,6 +12,7 @@ from basestation.causality.kernels.stamping import MERGE, RECEIVE, SEND
 from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Setting, make_scheme
 from basestation.causality.truth import VectorTruth
+from packet_formats.schemes import descriptor
 
 MOTES, EPSILON, DELTA = 3, 3, 4
 Event = tuple[int, int, int, int]  # kind, mote, clock, message
@@ -57,15 +58,16 @@ def stamped_by_programs(name: str, setting: Setting, events: list[Event]) -> lis
 
 
 @pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("modulus", [11, 12, 14, 32])  # from just enough to room for all of epsilon
 @pytest.mark.parametrize("count", ["events", "sends"])
 @pytest.mark.parametrize("name", ["kn", "dpc1", "dpc2", "hlc", "shlc"])
-def test_stamps_are_those_of_the_programs(name, count, seed):
+def test_stamps_are_those_of_the_programs(name, count, modulus, seed):
     entries = {"kn": 3, "hlc": 1, "shlc": 1}.get(name, 0)
     carry = "sum" if name in ("hlc", "shlc") else "pair"
-    entry_max = 7 if entries else 0
-    setting = Setting(
-        MOTES, EPSILON, DELTA, modulus=32, entries=entries, entry_max=entry_max, count=count, carry=carry
-    )
+    entry_max = 3 if entries else 0
+    lead = descriptor(name).lead_ticks(EPSILON, DELTA, modulus, carry)
+    widths = {"modulus": modulus, "lead": lead, "entries": entries, "entry_max": entry_max}
+    setting = Setting(MOTES, EPSILON, DELTA, **widths, count=count, carry=carry)
     scheme = make_scheme(name, setting)
     events = events_of(seed)
     stamps = stamped_by_programs(name, setting, events)
@@ -76,8 +78,8 @@ def test_stamps_are_those_of_the_programs(name, count, seed):
         len(stamps),
         getattr(stamping, scheme.kernel),
         EPSILON,
-        EPSILON,
-        32,
+        lead,
+        modulus,
         entries,
         setting.entry_max,
         count == "events",
