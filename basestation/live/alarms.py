@@ -452,6 +452,17 @@ class Alarms:
                 self._note_lines(due.at)
         return found
 
+    def look_back(self, mono_ns: int) -> None:
+        """A record ends. Who is silent since its last packet, which came at `mono_ns`, may be well: take that back."""
+        self._take_back(MOTE, self._motes, mono_ns)
+        self._take_back(GATEWAY, self._gateways, mono_ns)
+
+    def _take_back(self, kinds: Sequence[Kind[Facts]], subjects: Mapping[int, Facts], mono_ns: int) -> None:
+        for kind in kinds:
+            for subject, facts in subjects.items():
+                if kind.judge(facts, mono_ns) is False:
+                    self._raised.pop((kind.what, subject), None)
+
     def _dues(self) -> list[_Due]:
         network = self._dues_of(NETWORK, {0: self._network})
         return network + self._dues_of(GATEWAY, self._gateways) + self._dues_of(MOTE, self._motes)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from basestation.arrivals import Arrival, Line, LineCount, PolicyChange
+from basestation.arrivals import Arrival, Gap, Line, LineCount, PolicyChange
 from basestation.journal.record_format import JournalError
 from basestation.journal.writer import UnsyncedError
 from basestation.live.counters import Snapshot
@@ -119,6 +119,7 @@ class Runner(Stage):
         self._next_look = 0
         # Recordings that are not played at their own pace bring their own time with them.
         self._live = all(source.live for source in sources)
+        station.timeline.wall_ahead = time.time_ns() - self.now()  # until a line tells
 
     def now(self) -> int:
         return time.monotonic_ns() if self._live else self._newest
@@ -341,6 +342,7 @@ class Player(Stage):
         self._lines: Iterator[tuple[Line | LineCount | PolicyChange, int | None]] = iter(lines)
         self._pace = pace
         self._newest = 0
+        self._heard = 0  # the log's time of the last line
         self._began: tuple[int, int] | None = None  # the log's first time, and the host's then
 
     def now(self) -> int:
@@ -365,10 +367,18 @@ class Player(Stage):
                     self._change(line, clock)
                 else:
                     self.tell(self.station.take(line, clock))
+                if isinstance(line, Arrival | Gap):
+                    self._heard = line.mono_ns
                 if taken % AT_ONCE == 0:
                     await asyncio.sleep(0)
         finally:
             self.finish()
+
+    def finish(self) -> None:
+        """What stays to be seen is the run as it was when the last line came: the end of a log is not a dead mote."""
+        super().finish()
+        self._newest = self._heard or self._newest
+        self.station.alarms.look_back(self._newest)
 
     async def _wait_until(self, mono_ns: int) -> None:
         """Deliver what is due before then, each at its time."""
