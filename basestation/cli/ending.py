@@ -67,10 +67,11 @@ class Ending:
 
 
 def _signals() -> Iterator[int]:
-    """Those that end a run; whoever has us ignore one, as `nohup` does, means it."""
+    """Those that end a run. Whoever has us ignore one, as `nohup` does, means it; but a script's shell has each program
+    in the background ignore SIGINT."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+        if number is not None and (name == "SIGINT" or signal.getsignal(number) is not signal.SIG_IGN):
             yield number
 
 

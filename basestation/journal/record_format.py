@@ -136,10 +136,11 @@ class Record(NamedTuple):
 
     def line_count(self) -> LineCount | None:
         """A look at a live line; None if these counters are of a recording, or of a log from before looks were kept."""
-        unread = self.plain().get("unread")
-        if type(unread) is not int or not 0 <= unread < -NO_TIME:
+        said = self.plain()
+        unread, slept_ns = said.get("unread", -1), said.get("slept_ns", 0)
+        if not _is_count(unread) or not _is_count(slept_ns):
             return None
-        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread)
+        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread, slept_ns)
 
     def lost(self) -> tuple[int, str]:
         """How many records before this one were lost, and why."""

@@ -361,6 +361,12 @@ class Alarms:
         counts.seen_ns = mono_ns
         self._expect(_gateway_due(counts))
 
+    def slept(self, mono_ns: int) -> None:
+        """This machine slept until then."""
+        for gateway in self._gateways.values():
+            self.expect_gateway(gateway, mono_ns)
+        self._expect_motes(mono_ns)
+
     def line(
         self, gateway: int, counts: GatewayCounts, gap: Gap, mono_ns: int, wall_ns: int
     ) -> list[Happening]:
@@ -491,10 +497,14 @@ class Alarms:
             ),
         )
         if before and not self._deaf:
-            for mote in self._motes.values():
-                mote.expected_ns, mote.losses.deaf = mono_ns, True
-            self._network.listening_ns = mono_ns
-            self._expect(mono_ns)
+            self._expect_motes(mono_ns)
+
+    def _expect_motes(self, mono_ns: int) -> None:
+        """From now on motes can be heard again."""
+        for mote in self._motes.values():
+            mote.expected_ns, mote.losses.deaf = mono_ns, True
+        self._network.listening_ns = mono_ns
+        self._expect(mono_ns)
 
     def _expect(self, mono_ns: int | None) -> None:
         if mono_ns is not None and (self.next_check is None or mono_ns < self.next_check):

@@ -31,11 +31,11 @@ def free_port() -> int:
 class OnTerminal:
     """`listen` on a terminal of its own, whose other end is ours."""
 
-    def __init__(self, folder: Path, toml: Path, view: str, port: int, nohup: bool = False) -> None:
+    def __init__(self, folder: Path, toml: Path, view: str, port: int, ignored: int = 0) -> None:
         def take_terminal() -> None:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            if nohup:
-                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            if ignored:
+                signal.signal(ignored, signal.SIG_IGN)
 
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x18\x00\x50\x00\x00\x00\x00\x00")  # 24 lines of 80
@@ -93,10 +93,23 @@ def test_it_ends_in_order(tmp_path, root, view, end):
 
 def test_no_screen_outlives_its_terminal(tmp_path, root):
     """Without a signal the screen's thread that writes finds out, and once left all others waiting for it."""
-    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "terminal", free_port(), nohup=True)
+    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "terminal", free_port(), signal.SIGHUP)
     try:
         shown.read_until(VIEWS["terminal"])
         shown.close()
+        assert shown.process.wait(PATIENCE) == 0
+    finally:
+        shown.kill()
+    check_closed(tmp_path)
+
+
+def test_a_run_in_the_background_of_a_script_takes_an_interrupt(tmp_path, root):
+    """The shell has it ignore Ctrl-C, which `kill -INT` says as well."""
+    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "none", free_port(), signal.SIGINT)
+    try:
+        shown.read_until(VIEWS["none"])
+        shown.process.send_signal(signal.SIGINT)
+        shown.read_until(b"")
         assert shown.process.wait(PATIENCE) == 0
     finally:
         shown.kill()
