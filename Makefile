@@ -167,8 +167,8 @@ ifneq ($(shell cat $(VENV)/.made 2>/dev/null && $(BIN)/python -c pass 2>&1),$(CU
 .PHONY: $(VENV)/.made
 endif
 $(VENV)/.made: | debian
-	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	    { echo "Causeway needs Python 3.11 or later; set PYTHON=... (now: $(PYTHON))" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.version_info < (3, 11) and sys.exit( \
+	    "Causeway needs Python 3.11 or later; set PYTHON=... (now: " + sys.executable + ")")'
 	"$(PYTHON)" -m venv --clear $(VENV)
 	@echo "$(CURDIR)" > $@
 

@@ -28,12 +28,14 @@ Line = Arrival | Gap
 
 
 class LineCount(NamedTuple):
-    """A look at a line: it was opened, the run ends, or `unread` bytes came for a while and no frame."""
+    """A look at a line: it was opened, the run ends, or `unread` bytes came for a while and no frame. Or this machine
+    fell asleep at that time, and slept."""
 
     gateway: int
     mono_ns: int
     wall_ns: int
     unread: int = 0
+    slept_ns: int = 0
 
 
 class PolicyChange(NamedTuple):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = Path(__file__).with_name("log4j2.properties")
 OLDEST_JAVA = 17
+MASTERS = ("local", "spark://", "k8s://", "yarn", "sc://")
 LONGEST = 400  # of an error message
 
 
@@ -88,7 +89,11 @@ def settings_of(given: list[str]) -> dict[str, str]:
 
 
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Make a session; `JobError` if there is no Java to run it."""
+    """Make a session; `JobError` if there is no Java to run it, or no such master: Spark would show a stack."""
+    if master is not None and not master.startswith(MASTERS):
+        raise JobError(
+            f"--master {master}: should be local[N], spark://HOST:PORT, k8s://..., yarn or sc://HOST"
+        )
     submitted, remote = is_submitted(), master if (master or "").startswith("sc://") else None
     if not submitted and not remote and "SPARK_REMOTE" not in os.environ:
         check_java()

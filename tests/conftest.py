@@ -3,14 +3,17 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from _thread import interrupt_main
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from threading import Timer
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -38,6 +41,21 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Ctrl-C. Hypothesis is called by the garbage collector, which drops what is raised there: then a little later."""
+    while frame is not None:
+        if frame.f_code.co_name == "gc_callback":
+            Timer(0.01, interrupt_main).start()
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def pytest_configure() -> None:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
 
 
 # What takes longest goes first, so that no worker is busy alone at the end. Files that build images stand apart, since

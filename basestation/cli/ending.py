@@ -9,53 +9,70 @@ import io
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-def _signals() -> Iterator[int]:
-    """SIGTERM, and SIGHUP where there is one; whoever has us ignore one, as `nohup` does, means it."""
-    for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            yield number
+class Ending:
+    """While it is entered, the first Ctrl-C, SIGTERM and SIGHUP ask the run to end; a second Ctrl-C breaks it off.
 
-
-@contextlib.contextmanager
-def interrupted_by_signals() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP do what Ctrl-C does, while no event loop runs: what is open is closed."""
-    before: dict[int, object] = {}
-    with contextlib.suppress(ValueError):  # not the main thread
-        for number in _signals():
-            before[number] = signal.signal(number, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-
-def end_by_signals(stop: Callable[[], None], on_screen: bool = False) -> None:
-    """Call `stop` in the event loop when the terminal is closed or the machine is shut down.
-
-    What is written to a terminal that is gone goes nowhere: it must not break the run off before its end.
+    Nothing is raised before that: between the moment when a log is begun and the moment when somebody will close it, an
+    exception would leave it without an end.
     """
-    loop = asyncio.get_running_loop()
-    ends = tuple(_signals())
-    for number in ends:
-        with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
-            loop.add_signal_handler(number, stop)
 
-    def gone() -> None:
-        with contextlib.suppress(RuntimeError):  # the run is over
-            loop.call_soon_threadsafe(stop)
+    def __init__(self) -> None:
+        self.asked = False
+        self._stop: Callable[[], None] = lambda: None
+        self._before: dict[int, Any] = {}
 
-    # A run that is to outlive its terminal, by `nohup`, does; but no screen does.
-    ends_with_it = on_screen or getattr(signal, "SIGHUP", None) in ends
-    for name in ("stdout", "stderr"):
-        _outlive_terminal(name, gone if ends_with_it else lambda: None)
+    def __enter__(self) -> Self:
+        with contextlib.suppress(ValueError):  # not the main thread
+            for number in _signals():
+                self._before[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, _frame: object) -> None:
+        if self.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._ask()
+
+    def _ask(self) -> None:
+        self.asked = True
+        self._stop()
+
+    def stop_by(self, stop: Callable[[], None], on_screen: bool = False) -> None:
+        """Have `stop` called in the running event loop when somebody asks, or asked before.
+
+        What is written to a terminal that is gone goes nowhere: it must not break the run off before its end.
+        """
+        loop = asyncio.get_running_loop()
+
+        def soon() -> None:
+            with contextlib.suppress(RuntimeError):  # the run is over
+                loop.call_soon_threadsafe(stop)
+
+        self._stop = soon
+        if self.asked:
+            stop()
+        # A run that is to outlive its terminal, by `nohup`, does; but no screen does.
+        ends_with_it = on_screen or getattr(signal, "SIGHUP", None) in tuple(_signals())
+        for name in ("stdout", "stderr"):
+            _outlive_terminal(name, self._ask if ends_with_it else lambda: None)
+
+
+def _signals() -> Iterator[int]:
+    """Those that end a run. Whoever has us ignore one, as `nohup` does, means it; but a script's shell has each program
+    in the background ignore SIGINT."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and (name == "SIGINT" or signal.getsignal(number) is not signal.SIG_IGN):
+            yield number
 
 
 def _outlive_terminal(name: str, gone: Callable[[], None]) -> None:

@@ -11,7 +11,7 @@ import click
 
 from basestation.cli import common, live_options, network_options, output_options, run_log
 from basestation.cli.completion import complete_source
-from basestation.cli.ending import interrupted_by_signals
+from basestation.cli.ending import Ending
 from basestation.journal.record_format import JournalError
 from basestation.journal.writer import SYNCS
 from basestation.live.commands import told_message
@@ -155,7 +155,7 @@ def _listen(
     page = live_options.page_for(choices, station, sources)
     sinks += page.sinks if page else []
     try:
-        with interrupted_by_signals(), contextlib.ExitStack() as stack:
+        with Ending() as ending, contextlib.ExitStack() as stack:
             log = run_log.open_log(stack, logs, station, sync, sources, kept, voice.say) if logs else None
             runner = Runner(station, sources, sinks, page.keep(log) if page else log, logs)
 
@@ -175,7 +175,7 @@ def _listen(
                     folder_at=log.folder_at if log else None,
                 )
 
-            live_options.show(runner, served if page else work, choices)
+            live_options.show(runner, served if page else work, choices, ending)
     except (SourceError, JournalError) as error:
         common.fail(str(error))
     if forwarder is not None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import gc
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -16,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from basestation.cli import common, network_options, web_page
-from basestation.cli.ending import end_by_signals
+from basestation.cli.ending import Ending
 from basestation.live.downlink import Orders
 from basestation.live.happenings import Alarm, Happening, Note, Sink
 from basestation.live.runner import TERMINAL, Runner, Stage
@@ -201,13 +200,17 @@ def _write_line(line: str, style: str | None) -> None:
         print(visible(line), flush=True)
 
 
-def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
+def show(
+    stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices, ending: Ending
+) -> None:
     """Run until the end or Ctrl-C, with the full screen if asked for, then print the summary."""
+
+    async def run() -> None:
+        ending.stop_by(stage.stop)
+        await work()
+
     with short_collections():
-        if choices.view == "terminal":
-            asyncio.run(_on_screen(stage, work, choices))
-        else:
-            asyncio.run(_until_interrupted(stage, work))
+        asyncio.run(_on_screen(stage, work, choices, ending) if choices.view == "terminal" else run())
     for line in summary(stage.snapshot()):
         common.note(line)
 
@@ -231,25 +234,9 @@ def short_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-async def _until_interrupted(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run until the end. The first Ctrl-C ends the run in order; a second one breaks it off."""
-    _on_interrupt(stage.stop)
-    end_by_signals(stage.stop)
-    await work()
-
-
-def _on_interrupt(stop: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-
-    def stop_once() -> None:
-        stop()
-        loop.remove_signal_handler(signal.SIGINT)
-
-    with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
-        loop.add_signal_handler(signal.SIGINT, stop_once)
-
-
-async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
+async def _on_screen(
+    stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices, ending: Ending
+) -> None:
     from basestation.views.terminal import TerminalView
 
     deployment, send = stage.station.deployment, None
@@ -262,8 +249,7 @@ async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))
-    _on_interrupt(view.exit)  # from elsewhere: here Ctrl-C is a key
-    end_by_signals(view.exit, on_screen=True)
+    ending.stop_by(view.exit, on_screen=True)  # here Ctrl-C is a key; the signal may come from elsewhere
     try:
         await view.run_async()
     finally:

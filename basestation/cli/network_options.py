@@ -14,6 +14,7 @@ import click
 
 from basestation.cli import common
 from basestation.cli.completion import complete_deployment
+from basestation.journal.record_format import MOST_SOURCES
 from basestation.sources import (
     KINDS,
     READERS,
@@ -35,7 +36,6 @@ F = TypeVar("F", bound=Callable[..., object])
 
 HERE = Path("deployment.toml")
 LOOPBACK = "127.0.0.1"
-MOST_SOURCES = 256
 
 
 def deployment_option(function: F) -> F:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from basestation.cli import common, live_options
+from basestation.cli.ending import Ending
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import Header, JournalError
 from basestation.journal.strays import known_before
@@ -88,7 +89,8 @@ def command(
                 folder_at=None if told else lambda _: journal.folder,
             )
 
-        live_options.show(player, served if page else work, choices)
+        with Ending() as ending:
+            live_options.show(player, served if page else work, choices, ending)
     except (JournalError, DeploymentError) as error:
         common.fail(str(error))
     live_options.judge(player)

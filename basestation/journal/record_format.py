@@ -31,6 +31,7 @@ UNSALTED = 1  # the version before salts and end marks
 FILE_MAGIC = b"\x89CWJ\r\n\x1a\n"  # a copy made in text mode is no longer one
 RECORD_MARK = b"\xd7\x1e\xb2\x6c"
 PAYLOAD_LIMIT = 0xFFFF
+MOST_SOURCES = 256  # a record names its gateway in a byte
 ODD = "backslashreplace"  # for names of files that are no text
 
 _FILE = struct.Struct("<8sHHII")
@@ -135,10 +136,11 @@ class Record(NamedTuple):
 
     def line_count(self) -> LineCount | None:
         """A look at a live line; None if these counters are of a recording, or of a log from before looks were kept."""
-        unread = self.plain().get("unread")
-        if type(unread) is not int or not 0 <= unread < -NO_TIME:
+        said = self.plain()
+        unread, slept_ns = said.get("unread", -1), said.get("slept_ns", 0)
+        if not _is_count(unread) or not _is_count(slept_ns):
             return None
-        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread)
+        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread, slept_ns)
 
     def lost(self) -> tuple[int, str]:
         """How many records before this one were lost, and why."""
@@ -252,8 +254,8 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_text, value))
+def _are_sources(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= MOST_SOURCES and all(map(_is_text, value))
 
 
 def _is_count(value: object) -> bool:
@@ -269,7 +271,7 @@ _KNOWN: dict[str, tuple[Callable[[Any], bool], str]] = {
     "run": (lambda value: _is_name(value) and value != "", "name"),
     "site": (_is_name, "name"),
     "deployment": (_is_text, "text"),
-    "sources": (_is_list, "list of texts"),
+    "sources": (_are_sources, f"list of at most {MOST_SOURCES} texts"),
     "started_wall_ns": (_is_count, "time"),
     "segment": (_is_count, "number"),
     "first": (_is_count, "number"),

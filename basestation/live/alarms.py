@@ -361,6 +361,12 @@ class Alarms:
         counts.seen_ns = mono_ns
         self._expect(_gateway_due(counts))
 
+    def slept(self, mono_ns: int) -> None:
+        """This machine slept until then."""
+        for gateway in self._gateways.values():
+            self.expect_gateway(gateway, mono_ns)
+        self._expect_motes(mono_ns)
+
     def line(
         self, gateway: int, counts: GatewayCounts, gap: Gap, mono_ns: int, wall_ns: int
     ) -> list[Happening]:
@@ -452,6 +458,17 @@ class Alarms:
                 self._note_lines(due.at)
         return found
 
+    def look_back(self, mono_ns: int) -> None:
+        """A record ends. Who is silent since its last packet, which came at `mono_ns`, may be well: take that back."""
+        self._take_back(MOTE, self._motes, mono_ns)
+        self._take_back(GATEWAY, self._gateways, mono_ns)
+
+    def _take_back(self, kinds: Sequence[Kind[Facts]], subjects: Mapping[int, Facts], mono_ns: int) -> None:
+        for kind in kinds:
+            for subject, facts in subjects.items():
+                if kind.judge(facts, mono_ns) is False:
+                    self._raised.pop((kind.what, subject), None)
+
     def _dues(self) -> list[_Due]:
         network = self._dues_of(NETWORK, {0: self._network})
         return network + self._dues_of(GATEWAY, self._gateways) + self._dues_of(MOTE, self._motes)
@@ -480,10 +497,14 @@ class Alarms:
             ),
         )
         if before and not self._deaf:
-            for mote in self._motes.values():
-                mote.expected_ns, mote.losses.deaf = mono_ns, True
-            self._network.listening_ns = mono_ns
-            self._expect(mono_ns)
+            self._expect_motes(mono_ns)
+
+    def _expect_motes(self, mono_ns: int) -> None:
+        """From now on motes can be heard again."""
+        for mote in self._motes.values():
+            mote.expected_ns, mote.losses.deaf = mono_ns, True
+        self._network.listening_ns = mono_ns
+        self._expect(mono_ns)
 
     def _expect(self, mono_ns: int | None) -> None:
         if mono_ns is not None and (self.next_check is None or mono_ns < self.next_check):

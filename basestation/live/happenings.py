@@ -164,9 +164,9 @@ class LineChanged(Happening):
 
 @dataclass(slots=True)
 class ClockChanged(Happening):
-    """`what` is epoch, restart or lag."""
+    """`what` is epoch, restart, lag or sleep, which is of this machine and of no gateway."""
 
-    gateway: int
+    gateway: int | None
     what: str
     text: str
 

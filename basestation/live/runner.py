@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
 
-from basestation.arrivals import Arrival, Line, LineCount, PolicyChange
+from basestation.arrivals import Arrival, Gap, Line, LineCount, PolicyChange
 from basestation.journal.record_format import JournalError
 from basestation.journal.writer import UnsyncedError
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import Arrived, Happening, Note, Sink
 from basestation.live.station import Station
-from basestation.live.watching import DiskWatch, LineWatch
+from basestation.live.watching import DiskWatch, LineWatch, SleepWatch
 from basestation.sources.base import Source
 from packet_formats.messages import Data
 
@@ -25,6 +25,7 @@ TURNS = 3  # of the event loop: bytes into an inbox, out of it, and into our que
 SECOND = 1_000_000_000
 TERMINAL = "from the terminal"
 IDLE_NS = 10 * SECOND  # between two idle records of a gateway in the log, if no message left by them
+NEVER = 1 << 62
 LOOK_NS = SECOND  # between two looks at the lines' counters and the disk
 BUSY_NS = SECOND  # later, if there is always something to do first, the disk alone is looked at
 
@@ -117,10 +118,12 @@ class Runner(Stage):
         self._newest = 0  # the host's time of the last line
         self._watches = [LineWatch(source.counters) for source in sources]
         self._disk = DiskWatch(folder)
+        self._sleep = SleepWatch()
         self._next_look = 0
         self._next_idle: dict[int, int] = {}  # when the next idle record of a gateway is logged in any case
         # Recordings that are not played at their own pace bring their own time with them.
         self._live = all(source.live for source in sources)
+        station.timeline.wall_ahead = time.time_ns() - self.now()  # until a line tells
 
     def now(self) -> int:
         return time.monotonic_ns() if self._live else self._newest
@@ -179,7 +182,7 @@ class Runner(Stage):
                     raise
                 return False  # stopped
             self.station.add_gateway(gateway, source.text, source.counters)
-            self._take_count(gateway)
+            self._take_count(self._count(gateway))
         self._opening = None
         return True
 
@@ -222,11 +225,20 @@ class Runner(Stage):
             self.tell(self.station.advance(now))
             due = self.station.next_due()
         times = [time for time in (due, end, self._next_look if self._live else None) if time is not None]
+        return await self._rest(now, min(times, default=NEVER))
+
+    async def _rest(self, now: int, until: int) -> Line | None:
+        """The next line, or None at that time. Meanwhile this machine may sleep; lines that waited are taken later."""
+        asleep = LineCount(0, now, time.time_ns())
+        self._sleep.rest(until)
         try:
-            async with asyncio.timeout(max(0, min(times) - now) / SECOND if times else None):
-                return await self._lines.get()
+            async with asyncio.timeout(max(0, until - now) / SECOND):
+                line = await self._lines.get()
         except TimeoutError:
-            return None
+            line = None
+        if slept := self._sleep.slept():
+            self._take_count(asleep._replace(slept_ns=slept))
+        return line
 
     async def _look(self) -> None:
         """Let sources hand over what has come by now; after a busy moment it is still on its way here."""
@@ -238,15 +250,17 @@ class Runner(Stage):
         self._next_look = now + LOOK_NS
         for gateway, watch in enumerate(self._watches):
             if unread := watch.unread(now):
-                self._take_count(gateway, unread)
+                self._take_count(self._count(gateway, unread))
         self._tell_disk(now)
 
     def _tell_disk(self, now: int) -> None:
         self.tell(self.station.note_disk(self._disk.fault(now), now, time.time_ns()))
 
-    def _take_count(self, gateway: int, unread: int = 0) -> None:
+    def _count(self, gateway: int, unread: int = 0) -> LineCount:
+        return LineCount(gateway, time.monotonic_ns(), time.time_ns(), unread)
+
+    def _take_count(self, count: LineCount) -> None:
         if self._live:
-            count = LineCount(gateway, time.monotonic_ns(), time.time_ns(), unread)
             self._keep_counters(count)
             self.tell(self.station.take(count))
 
@@ -328,7 +342,7 @@ class Runner(Stage):
         for source in self._sources:
             await source.close()
         for gateway in range(len(self._sources)):
-            self._keep_counters(LineCount(gateway, time.monotonic_ns(), time.time_ns()))
+            self._keep_counters(self._count(gateway))
         self.finish()
 
     def _keep_counters(self, count: LineCount) -> None:
@@ -337,7 +351,7 @@ class Runner(Stage):
             return
         said = asdict(self._sources[count.gateway].counters)
         if self._live:
-            said["unread"] = count.unread
+            said |= {"unread": count.unread} | ({"slept_ns": count.slept_ns} if count.slept_ns else {})
         try:
             self._log.append_counters(count.gateway, said, count.mono_ns, count.wall_ns)
         except JournalError as error:
@@ -367,6 +381,7 @@ class Player(Stage):
         self._lines: Iterator[tuple[Line | LineCount | PolicyChange, int | None]] = iter(lines)
         self._pace = pace
         self._newest = 0
+        self._heard = 0  # the log's time of the last line
         self._began: tuple[int, int] | None = None  # the log's first time, and the host's then
 
     def now(self) -> int:
@@ -391,10 +406,18 @@ class Player(Stage):
                     self._change(line, clock)
                 else:
                     self.tell(self.station.take(line, clock))
+                if isinstance(line, Arrival | Gap):
+                    self._heard = line.mono_ns
                 if taken % AT_ONCE == 0:
                     await asyncio.sleep(0)
         finally:
             self.finish()
+
+    def finish(self) -> None:
+        """What stays to be seen is the run as it was when the last line came: the end of a log is not a dead mote."""
+        super().finish()
+        self._newest = self._heard or self._newest
+        self.station.alarms.look_back(self._newest)
 
     async def _wait_until(self, mono_ns: int) -> None:
         """Deliver what is due before then, each at its time."""

@@ -211,7 +211,10 @@ class Station:
         return [changed, *self.alarms.line(gap.gateway, counts, gap, *self.timeline.now)]
 
     def _take_count(self, count: LineCount) -> list[Happening]:
-        """From its opening on a gateway should be heard of."""
+        """From its opening on a gateway should be heard of; while this machine slept nobody could be."""
+        if count.slept_ns:
+            self.alarms.slept(count.mono_ns + count.slept_ns)
+            return [self.timeline.note_sleep(count.slept_ns)]
         counts = self.timeline.gateway(count.gateway)
         if not counts.seen_ns:
             self.alarms.expect_gateway(counts, count.mono_ns)

@@ -1,8 +1,9 @@
-"""What the runner looks at once a second: bytes on a line that are no frames, and the disk that holds the log."""
+"""What the runner looks at: bytes on a line that are no frames, the disk that holds the log, whether we slept."""
 
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 
 from basestation.live.evidence import SECOND
@@ -13,6 +14,7 @@ UNREAD_NS = 3 * SECOND
 LOW_BYTES, LOW_SHARE = 1_000_000_000, 0.05  # of a disk; the smaller of the two
 ENOUGH = 1.5  # times what is low
 WRITTEN_NS = 60 * SECOND  # without a failure
+LEAST_SLEEP_NS = 5 * SECOND  # a busy machine may keep us waiting for less
 
 
 class LineWatch:
@@ -38,6 +40,33 @@ class LineWatch:
             return 0
         self._told = True
         return unread
+
+
+def suspended_ns() -> int:
+    """How long this machine was suspended so far, where the system tells: its monotonic clock stands still then."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0 if clock is None else time.clock_gettime_ns(clock) - time.monotonic_ns()
+
+
+class SleepWatch:
+    """Did this machine sleep while there was nothing to do? It may have been suspended; or, as a virtual machine or a
+    stopped process is, paused: then the monotonic clock went on, and we neither woke up in time nor worked."""
+
+    def __init__(self) -> None:
+        self._suspended = suspended_ns()
+        self._until = self._worked = 0
+
+    def rest(self, until_ns: int) -> None:
+        """There is nothing to do before then, unless something comes."""
+        self._until, self._worked = max(until_ns, time.monotonic_ns()), time.process_time_ns()
+
+    def slept(self) -> int:
+        """The rest is over: how long the sleep was, in ns; 0 if there was none."""
+        suspended, before = suspended_ns(), self._suspended
+        self._suspended = suspended
+        paused = time.monotonic_ns() - self._until - (time.process_time_ns() - self._worked)
+        slept = suspended - before + max(0, paused)
+        return slept if slept >= LEAST_SLEEP_NS else 0
 
 
 class DiskWatch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +24,10 @@ class Engine(Protocol):
 
     def generate(self, options: WorldOptions) -> Stream:
         """Simulate the network; no scheme is involved yet."""
+
+    def parts(self, options: WorldOptions) -> Iterator[tuple[Int64, Int64]]:
+        """The events and arrivals of the same stream as they happen, as rows of `Stream.from_tables`, a few at a time.
+        They are good until the next ones are asked for."""
 
     def vector_clocks(self, stream: Stream) -> Int32:
         """The truth, one row for each message: how many sends of each mote led to it, itself included."""

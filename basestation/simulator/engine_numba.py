@@ -19,11 +19,21 @@ from basestation.causality.violations import Violations
 from . import engine_objects
 from .corruption import Corruption
 from .results import DeliveryOrder, Observed, Stamped
-from .world_numba import generate
+from .world_numba import generate, parts
 
 NO_CORRUPTION = Corruption(0, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
 
-__all__ = ["deliver", "generate", "in_violation", "observe", "rank", "stamp", "vector_clocks", "violations"]
+__all__ = [
+    "deliver",
+    "generate",
+    "in_violation",
+    "observe",
+    "parts",
+    "rank",
+    "stamp",
+    "vector_clocks",
+    "violations",
+]
 
 
 def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:

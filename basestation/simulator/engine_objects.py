@@ -24,6 +24,10 @@ def generate(options: WorldOptions) -> Stream:
     return World(options).run()
 
 
+def parts(options: WorldOptions) -> Iterator[tuple[Int64, Int64]]:
+    return World(options).parts()
+
+
 def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
     """Run the scheme's program on every mote. Each receiver reads what the wire carries, the clock modulo B."""
     programs = [scheme.start(0) for _ in range(stream.motes)]

@@ -158,6 +158,13 @@ class WorldOptions:
         return self.motes if self.topology is None else max(map(len, self.topology.peers)) + 1
 
     @property
+    def most_under_way(self) -> int:
+        """No more messages can be on their way at a time. A turn sends two at most, and between a send and its last
+        receive no process has more ticks than delta, and the few by which clocks may be apart."""
+        ticks = self.delta + 3 * self.epsilon + 3
+        return 2 * (self.motes + 1) * self.events_per_tick * ticks
+
+    @property
     def sends_again(self) -> bool:
         """Whether a mote may come to a second send in one tick."""
         return self.sends == "any" or self.events_per_tick > 1 or bool(self.period)

@@ -5,7 +5,7 @@ It runs the objects, one program a mote: slow, and the same for every scheme.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from time import thread_time
@@ -25,20 +25,39 @@ from packet_formats.layout import layout_of
 
 def stamp_messages(stream: Stream, scheme: Scheme) -> list[Message]:
     """Every message with its stamp, in the order of sending."""
-    programs = [scheme.start(mote) for mote in range(stream.motes)]
-    index = stream.sent_index.tolist()
-    sent: list[Message] = []
-    brought: list[Message] = []
+    motes = StampingMotes(scheme, stream.motes)
     columns = (stream.event_kind, stream.event_mote, stream.event_clock, stream.event_message)
-    for kind, mote, clock, message in zip(*(column.tolist() for column in columns), strict=True):
-        if kind == SEND:
-            sent.append(Message(mote, index[message], programs[mote].on_send(clock, index[message])))
-        elif kind != CORRUPT:
-            brought.append(_as_read(scheme, sent[message], clock))
-            if kind != MERGE:
-                programs[mote].on_receive(clock, brought)
-                brought = []
-    return sent
+    motes.take(zip(*(column.tolist() for column in columns), strict=True))
+    return list(motes.sent.values())
+
+
+class StampingMotes:
+    """The motes' programs, which stamp as things happen. `sent`: what was stamped, by its number among all sends."""
+
+    def __init__(self, scheme: Scheme, motes: int) -> None:
+        self.sent: dict[int, Message] = {}
+        self._scheme = scheme
+        self._programs = [scheme.start(mote) for mote in range(motes)]
+        self._sends = [0] * motes
+        self._brought: list[Message] = []
+
+    def take(self, events: Iterable[Sequence[int]]) -> None:
+        """Rows of kind, mote, clock and message."""
+        for kind, mote, clock, message in events:
+            program = self._programs[mote]
+            if kind == SEND:
+                self._sends[mote] = index = self._sends[mote] + 1
+                self.sent[message] = Message(mote, index, program.on_send(clock, index))
+            elif kind != CORRUPT:
+                self._brought.append(_as_read(self._scheme, self.sent[message], clock))
+                if kind != MERGE:
+                    program.on_receive(clock, self._brought)
+                    self._brought = []
+
+    def forget(self, keep: int) -> None:
+        """All but the newest of what was sent."""
+        while len(self.sent) > keep:
+            del self.sent[next(iter(self.sent))]
 
 
 def _as_read(scheme: Scheme, message: Message, now: int) -> Message:
@@ -48,10 +67,14 @@ def _as_read(scheme: Scheme, message: Message, now: int) -> Message:
 
 def stamp_rows(stream: Stream, deployment: Deployment) -> NDArray[np.void]:
     """The stamp fields of all that was sent, in the columns in which they are packed."""
-    stamp, scheme = layout_of(deployment).stamp, scheme_of(deployment)
-    codec = scheme.codec()
-    rows = np.zeros(stream.messages, bulk.data_dtype(layout_of(deployment)))
-    for row, message in zip(rows, stamp_messages(stream, scheme), strict=True):
+    return pack_stamps(stamp_messages(stream, scheme_of(deployment)), deployment)
+
+
+def pack_stamps(messages: Sequence[Message], deployment: Deployment) -> NDArray[np.void]:
+    """The same of some messages."""
+    stamp, codec = layout_of(deployment).stamp, scheme_of(deployment).codec()
+    rows = np.zeros(len(messages), bulk.data_dtype(layout_of(deployment)))
+    for row, message in zip(rows, messages, strict=True):
         fields = codec.encode(message.stamp, message.source, message.sequence)
         bulk.put_stamp(row, fields, stamp)
         row["saturated"] = codec.saturated(message.stamp)

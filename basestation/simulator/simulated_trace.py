@@ -73,7 +73,8 @@ def trace_of(run: SimulatedRun, deployment: Deployment) -> Trace:
     """Stamp the run as the deployment's motes would, and lay it out as tables."""
     layout = layout_of(deployment)
     stamped, stamps = _ours(run, deployment) if deployment.scheme.is_ordered else _papers(run, deployment)
-    rows = _wire_rows(run.stream, stamped)
+    message = run.stream.arrival_message
+    rows = wire_rows(stamped[message], run.stream.sent_by[message], run.stream.sent_index[message], message)
     payload = bulk.encode_data(rows, layout)
     name = f"{run.options} {deployment.to_toml()}"
     return Trace(
@@ -107,12 +108,13 @@ def _papers(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void]
     return rows, read_stamps(rows[stream.arrival_message], stream.arrival_clock, deployment)
 
 
-def _wire_rows(stream: Stream, stamped: NDArray[np.void]) -> NDArray[np.void]:
-    """Each arrival's fields as its sender packed them. The application data is the message's number."""
-    message = stream.arrival_message
-    rows = stamped[message]
-    rows["source"] = stream.sent_by[message]
-    rows["sequence"] = (stream.sent_index[message] - 1) % 256
+def wire_rows(
+    rows: NDArray[np.void], source: NDArray[Any], index: NDArray[Any], message: Int64
+) -> NDArray[np.void]:
+    """Each arrival's fields as its sender packed them: `rows` have the stamps, and get the rest. The application data
+    is the message's number."""
+    rows["source"] = source
+    rows["sequence"] = (index - 1) % 256
     rows["in_sync"] = True
     rows["receipt_source"] = rows["source"][:, None]
     rows["receipt_sequence"] = rows["sequence"][:, None]

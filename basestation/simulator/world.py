@@ -8,7 +8,7 @@ send is drawn apart from the one whose clock ticks: so a mote sends at any time,
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -43,9 +43,20 @@ class World:
 
     def run(self) -> Stream:
         """Step until every message has been sent and has arrived or been lost."""
-        while self._sending or any(self._flying) or any(self._inbox):
+        while self._goes_on:
             self._step()
         return self._stream()
+
+    def parts(self) -> Iterator[tuple[Int64, Int64]]:
+        """The events and arrivals of each step."""
+        while self._goes_on:
+            self._step()
+            yield _table(self._events, 4), _table(self._arrivals, 4)
+            self._events, self._arrivals = [], []
+
+    @property
+    def _goes_on(self) -> bool:
+        return self._sending or any(self._flying) or any(self._inbox)
 
     @property
     def _sending(self) -> bool:
@@ -193,9 +204,10 @@ class World:
         self._arrivals.extend((message, now, self._batches, int(fresh)) for message in messages)
 
     def _stream(self) -> Stream:
-        def table(rows: Sequence[tuple[int, ...]], columns: int) -> Int64:
-            return np.array(rows, dtype=np.int64).reshape(-1, columns)
-
         return Stream.from_tables(
-            self._options.motes, table(self._sent, 3), table(self._events, 4), table(self._arrivals, 4)
+            self._options.motes, _table(self._sent, 3), _table(self._events, 4), _table(self._arrivals, 4)
         )
+
+
+def _table(rows: Sequence[tuple[int, ...]], columns: int) -> Int64:
+    return np.array(rows, dtype=np.int64).reshape(-1, columns)

@@ -8,6 +8,7 @@ would be shorter, and a fifth slower (numba counts references to each array it t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ SENDER, GLOBAL = 1, 2  # values of delay_clock; 0 is the fastest clock
 TICK, IMMEDIATE = 0, 2  # values of reception; 1 is one event for each message
 NOTHING = -1
 SLICE = 2_000_000  # steps between two looks at Python
+PART, ENOUGH = 20_000, 16  # steps and arrivals at most in a part of a run that is made as it goes
 
 # at: the world's counters
 STEPS, SENT, EVENTS, ARRIVALS, BATCHES, FLYING = range(6)
@@ -39,7 +41,7 @@ WAITING, FREE, USED, LOWEST, AT_LOWEST, FASTEST_CLOCK = range(6, 12)
 CLOCK, ACTS, SENDS, INBOX_FIRST, INBOX_LAST, LAST_SEND, PUT_OFF = range(7)
 # copies: NEXT chains them in a slot of the ring, in an inbox, or on the list of free places
 COPY_MESSAGE, COPY_RECEIVER, NEXT = range(3)
-# sent: one row a message
+# sent: one row a message; where there are fewer rows, those of messages that are under way
 SENT_BY, SENT_INDEX, SENT_AT = range(3)
 
 
@@ -149,9 +151,10 @@ def _send(
     at[SENT] += 1
     processes[mote, SENDS] += 1
     processes[mote, LAST_SEND] = processes[mote, CLOCK]
-    sent[message, SENT_BY] = mote
-    sent[message, SENT_INDEX] = processes[mote, SENDS]
-    sent[message, SENT_AT] = processes[mote, CLOCK]
+    row = message % len(sent)
+    sent[row, SENT_BY] = mote
+    sent[row, SENT_INDEX] = processes[mote, SENDS]
+    sent[row, SENT_AT] = processes[mote, CLOCK]
     _record(at, processes, events, SEND, mote, message)
     domain = mote if s.delay_clock == SENDER else 0
     start = at[STEPS] if s.delay_clock == GLOBAL else processes[mote, CLOCK]
@@ -312,7 +315,8 @@ def _take_inbox(
         at[FREE] = copy
         at[WAITING] -= 1
         copy = following
-        if s.enforce and processes[sent[message, SENT_BY], CLOCK] > sent[message, SENT_AT] + s.delta:
+        row = message % len(sent)
+        if s.enforce and processes[sent[row, SENT_BY], CLOCK] > sent[row, SENT_AT] + s.delta:
             continue
         if process == s.motes:
             _observe(s, at, processes, arrivals, message)
@@ -362,11 +366,12 @@ def _run(
     network: FlatTopology,
     measured: FlatDelays,
     until: int,
+    enough: int,
 ) -> bool:
-    """Step until all is done, or until step `until`. True if there is more to do."""
+    """Step until all is done, until step `until`, or until `enough` have arrived. True if there is more to do."""
     offsets, peers, hearing, hops, path = network
     begins, rows = measured
-    while at[STEPS] < until:
+    while at[STEPS] < until and at[ARRIVALS] < enough:
         if at[SENT] >= s.messages and not at[FLYING] and not at[WAITING]:
             return False
         process = _pick(random, s, at, processes)
@@ -390,45 +395,75 @@ def _run(
     return True
 
 
+class Tables(NamedTuple):
+    """The world, as `_run` takes it."""
+
+    random: Generator
+    settings: Settings
+    at: Ints
+    processes: Ints
+    copies: Ints
+    due: Floats
+    first: Ints
+    last: Ints
+    drained: Ints
+    sent: Ints
+    events: Ints
+    arrivals: Ints
+    ripe: Ints
+    network: FlatTopology
+    measured: FlatDelays
+
+
 def generate(options: WorldOptions) -> Stream:
     """The stream of `World(options).run()`, faster."""
+    world = _tables(options, options.messages)
+    at = world.at
+    while _run(*world, int(at[STEPS]) + SLICE, options.messages + 1):
+        pass  # back in Python now and then, an interrupt is seen
+    return Stream.from_tables(
+        options.motes, world.sent, world.events[: at[EVENTS]], world.arrivals[: at[ARRIVALS]]
+    )
+
+
+def parts(options: WorldOptions) -> Iterator[tuple[Ints, Ints]]:
+    """The events and arrivals of the same stream as they happen, a few at a time: memory does not grow with the run."""
+    world = _tables(options, min(options.messages, options.most_under_way + 2 * PART))
+    at, more = world.at, True
+    while more:
+        at[EVENTS] = at[ARRIVALS] = 0
+        more = _run(*world, int(at[STEPS]) + PART, ENOUGH)
+        yield world.events[: at[EVENTS]], world.arrivals[: at[ARRIVALS]]
+
+
+def _tables(options: WorldOptions, messages: int) -> Tables:
+    """A world that has not begun, with room for so many messages at a time."""
     s = _settings(options)
-    network = options.network.arrays()
-    measured = none_measured(s.motes) if options.measured is None else options.measured.arrays()
     at = np.zeros(12, np.int64)
     at[FREE], at[AT_LOWEST] = NOTHING, s.motes + 1
     processes = np.zeros((s.motes + 1, 7), np.int64)
     processes[:, INBOX_FIRST:PUT_OFF] = NOTHING
-    rows = s.messages * options.copies_per_message  # a copy, or a receive, for each receiver
-    copies, due = np.empty((rows, 3), np.int64), np.empty(rows)
+    rows = messages * options.copies_per_message  # a copy, or a receive, for each receiver
     domains = s.motes if s.delay_clock == SENDER else 1
     slots = ceil(s.delta * ((s.motes + 1) * s.turns if s.delay_clock == GLOBAL else 1)) + 2
     first, last = np.full((2, domains, slots), NOTHING, np.int64)
-    drained = np.zeros(domains, np.int64)
-    sent, arrivals = np.empty((s.messages, 3), np.int64), np.empty((s.messages, 4), np.int64)
-    events = np.empty((rows, 4), np.int64)
-    random = np.random.default_rng(options.seed)
-    ripe = np.empty(rows, np.int64)
-    world = (
-        random,
-        s,
-        at,
-        processes,
-        copies,
-        due,
-        first,
-        last,
-        drained,
-        sent,
-        events,
-        arrivals,
-        ripe,
-        network,
-        measured,
+    return Tables(
+        random=np.random.default_rng(options.seed),
+        settings=s,
+        at=at,
+        processes=processes,
+        copies=np.empty((rows, 3), np.int64),
+        due=np.empty(rows),
+        first=first,
+        last=last,
+        drained=np.zeros(domains, np.int64),
+        sent=np.empty((messages, 3), np.int64),
+        events=np.empty((rows, 4), np.int64),
+        arrivals=np.empty((messages, 4), np.int64),
+        ripe=np.empty(rows, np.int64),
+        network=options.network.arrays(),
+        measured=none_measured(s.motes) if options.measured is None else options.measured.arrays(),
     )
-    while _run(*world, int(at[STEPS]) + SLICE):
-        pass  # back in Python now and then, an interrupt is seen
-    return Stream.from_tables(s.motes, sent, events[: at[EVENTS]], arrivals[: at[ARRIVALS]])
 
 
 def _settings(options: WorldOptions) -> Settings:

@@ -77,11 +77,9 @@ def world_of(spec: Spec, deployment: Deployment) -> WorldOptions:
 def _play(
     deployment: Deployment, world: WorldOptions, gateway: int, counters: FrameCounters
 ) -> Iterator[Line]:
-    from basestation.simulator.gateway_line import serial_line
-    from basestation.simulator.simulated_trace import trace_of
-    from basestation.simulator.simulation import generate
+    from basestation.simulator.gateway_line import simulated_line
 
-    line = serial_line(trace_of(generate(world), deployment))
+    line = simulated_line(world, deployment)
     tick_ns = (10**9 << deployment.clock.tick_log2) // CRYSTAL_HZ
     yield from arrivals(_packets(line, tick_ns, counters), gateway, time.monotonic_ns(), time.time_ns())
 

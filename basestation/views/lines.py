@@ -151,7 +151,8 @@ def _(happening: LineChanged) -> TextRow:
 
 @_row.register
 def _(happening: ClockChanged) -> TextRow:
-    return TextRow("clock", f"gw{happening.gateway}", happening.text, "yellow")
+    subject = "" if happening.gateway is None else f"gw{happening.gateway}"
+    return TextRow("clock", subject, happening.text, "yellow")
 
 
 @_row.register

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from basestation.cli.listen import command as listen
 from basestation.cli.log import command as log
+from basestation.cli.output_options import Voice
 from tests.waiting import PATIENCE
 
 VIEWS = {"terminal": b"deliveries", "lines": b"deliver", "none": b"serving on"}
@@ -29,11 +31,11 @@ def free_port() -> int:
 class OnTerminal:
     """`listen` on a terminal of its own, whose other end is ours."""
 
-    def __init__(self, folder: Path, toml: Path, view: str, port: int, nohup: bool = False) -> None:
+    def __init__(self, folder: Path, toml: Path, view: str, port: int, ignored: int = 0) -> None:
         def take_terminal() -> None:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            if nohup:
-                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            if ignored:
+                signal.signal(ignored, signal.SIG_IGN)
 
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, b"\x18\x00\x50\x00\x00\x00\x00\x00")  # 24 lines of 80
@@ -91,7 +93,7 @@ def test_it_ends_in_order(tmp_path, root, view, end):
 
 def test_no_screen_outlives_its_terminal(tmp_path, root):
     """Without a signal the screen's thread that writes finds out, and once left all others waiting for it."""
-    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "terminal", free_port(), nohup=True)
+    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "terminal", free_port(), signal.SIGHUP)
     try:
         shown.read_until(VIEWS["terminal"])
         shown.close()
@@ -101,15 +103,42 @@ def test_no_screen_outlives_its_terminal(tmp_path, root):
     check_closed(tmp_path)
 
 
+def test_a_run_in_the_background_of_a_script_takes_an_interrupt(tmp_path, root):
+    """The shell has it ignore Ctrl-C, which `kill -INT` says as well."""
+    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "none", free_port(), signal.SIGINT)
+    try:
+        shown.read_until(VIEWS["none"])
+        shown.process.send_signal(signal.SIGINT)
+        shown.read_until(b"")
+        assert shown.process.wait(PATIENCE) == 0
+    finally:
+        shown.kill()
+    check_closed(tmp_path)
+
+
 @pytest.mark.parametrize("end", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=str)
-def test_it_ends_in_order_before_it_has_begun(tmp_path, root, end):
+@pytest.mark.parametrize("keep", [(), ("--keep", "30d")], ids=len)
+def test_a_signal_between_the_beginning_of_a_log_and_its_run_leaves_a_closed_log(
+    tmp_path, root, monkeypatch, end, keep
+):
+    """The writer is there, and nobody knows yet that it is to be closed."""
+    monkeypatch.setattr(Voice, "say", lambda *_: os.kill(os.getpid(), end))
+    words = ["simulate@?messages=50&pace=1", "-d", str(root / "examples/micaz.toml"), "--log", str(tmp_path)]
+    done = CliRunner().invoke(listen, [*words, "--view", "none", *keep], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    check_closed(tmp_path)
+
+
+@pytest.mark.parametrize("view", ["none", "terminal"])
+@pytest.mark.parametrize("end", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=str)
+def test_it_ends_in_order_before_it_has_begun(tmp_path, root, view, end):
     """The log is there, and nothing listens yet; or it does, on a busy machine."""
-    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", "none", free_port())
+    shown = OnTerminal(tmp_path, root / "examples/micaz.toml", view, free_port())
     try:
         shown.read_until(b"the log is in")
         shown.process.send_signal(end)
         shown.read_until(b"")
-        assert shown.process.wait(PATIENCE) in (0, 130)
+        assert shown.process.wait(PATIENCE) == 0
     finally:
         shown.kill()
     check_closed(tmp_path)

@@ -192,6 +192,18 @@ def test_a_run_that_makes_no_sense_does_not_keep_listen_from_starting(run_log):
         assert said in told
 
 
+@pytest.mark.parametrize("command", ["replay", "html", "listen"])
+def test_a_header_names_as_many_sources_as_records_can_tell_apart(run_log, command):
+    """A hundred thousand took a minute: each was a gateway of the station."""
+    raw = (run_log / "run" / "000000.cwj").read_bytes()
+    header = json.loads(raw[_FILE.size : _FILE.unpack_from(raw)[3] + _FILE.size])
+    for count, refused in ((256, False), (257, True)):
+        text = json.dumps(header | {"sources": ["replay@x"] * count})
+        result = check(run_log, f"{count} sources", with_header(raw, text), command)
+        said = " ".join((result.stdout + result.stderr).split())
+        assert ("is no list of at most 256 texts" in said) == refused, said
+
+
 def test_keys_of_a_later_version_are_said_once(run_log):
     raw = (run_log / "run" / "000000.cwj").read_bytes()
     odd = with_header(raw, dict(odd_headers(raw))["another key"])

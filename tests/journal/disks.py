@@ -59,7 +59,7 @@ def kept(journal, arrival):
 
 
 class FullDisk:
-    """A disk on which the files of one folder have so many bytes."""
+    """A disk on which the files in one folder have so many bytes; other files are on another disk."""
 
     def __init__(self, folder, size):
         self._folder, self._size, self._write = folder, size, os.write
@@ -72,7 +72,10 @@ class FullDisk:
         self._patch.stop()
 
     def write(self, file, raw):
-        room = self._size - sum(path.stat().st_size for path in self._folder.iterdir())
+        found = [path.stat() for path in self._folder.rglob("*") if path.is_file()]
+        if not any(os.path.samestat(os.fstat(file), one) for one in found):
+            return self._write(file, raw)
+        room = self._size - sum(one.st_size for one in found)
         if room <= 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return self._write(file, raw[:room])

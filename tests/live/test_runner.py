@@ -210,6 +210,13 @@ def test_a_run_lasts_as_long_as_was_said():
     assert run(Runner(Station(SETUP), [FakeSource([], endless=True)], []), 0.2) >= 0.2
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_before_the_first_line_it_is_as_late_as_on_this_machine(live):
+    """The page's axis begins with it, and once showed how long the machine was up."""
+    shown = Runner(Station(SETUP), [FakeSource([], live)], []).snapshot()
+    assert abs(shown.wall_ns - time.time_ns()) < 3600 * 10**9
+
+
 def test_a_recording_played_flat_out_has_its_own_time():
     seen = Seen()
     source = FakeSource([(0, line) for line in recorded(200)], live=False)

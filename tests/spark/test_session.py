@@ -2,11 +2,13 @@
 
 import stat
 import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from basestation.cli import main
 from spark_jobs import run, session
 from spark_jobs.engine import EngineOptions, Spark, chosen
 from spark_jobs.tables import stored
@@ -46,6 +48,16 @@ def test_settings_of_spark():
     assert session.settings_of(["spark.a=b=c"]) == {"spark.a": "b=c"}
     with pytest.raises(session.JobError, match="executor"):
         session.settings_of(["memory=4g"])
+
+
+def test_a_master_that_is_none_is_refused_in_one_line(tmp_path):
+    words = ["simulate", "--messages", "20", "--scheme", "shlc", "--trace", str(tmp_path / "run")]
+    assert main(words) == 0
+    job = [sys.executable, "-m", "basestation", "analyse", "continuum", str(tmp_path / "run"), "--spark"]
+    done = subprocess.run([*job, "--master", "x"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("Error: --master x: should be local[N], spark://HOST:PORT"), said
 
 
 def test_spark_is_for_those_who_ask_or_have_much_to_do(monkeypatch, capsys):
