@@ -29,7 +29,7 @@ Line = Arrival | Gap
 
 class LineCount(NamedTuple):
     """A look at a line: it was opened, the run ends, or `unread` bytes came for a while and no frame. Or this machine
-    fell asleep at that time, and slept."""
+    fell asleep at that time, and read no line while it slept."""
 
     gateway: int
     mono_ns: int

@@ -59,7 +59,9 @@ def gateways(deployment: Deployment, sources: int) -> Iterator[Finding]:
     """Whether gateways that share a network say how far their times are."""
     known = deployment.network.gateways
     if sources > known:
-        text = f"{sources} sources, but `gateways` in [network] is {known}: messages wait for the slowest line"
+        text = (
+            f"{sources} sources, but `gateways` in [network] is {known}: messages wait for the slowest line"
+        )
         cure = f"set gateways = {sources} and flash the gateways anew; the motes need no new image"
         yield warning("deployment", "gateways", text, cure)
 

@@ -151,6 +151,12 @@ class ObserverClock:
         own.live = own.mute = True
         self._choose()
 
+    def pause(self, ns: int) -> None:
+        """This machine slept so long, and read no line: time is carried on as if the sleep had not been."""
+        for line in self._lines.values():
+            cycles, since = line.anchor
+            line.anchor = cycles, since + ns
+
     def restart(self) -> None:
         """Time starts afresh: the next record is placed above everything so far, so that the clock need not fall."""
         if self._newest is not None:

@@ -178,7 +178,6 @@ class GatewayCounts:
     dropped: int = 0  # by the gateway itself, its queue being full
     gaps: int = 0
     lags: int = 0
-    overslept: bool = False  # this machine has slept since its last record, which is late for that
     live: bool = True
     lost_because: str = ""
     foreign: bool = False

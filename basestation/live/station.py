@@ -57,6 +57,7 @@ MOST_NAMED = 1_000  # under a rule that waits for messages by name: each of them
 MOST_PLACED = 100  # tentative rows: to say where a message stands among more takes too long
 MS = 1_000_000
 OLD = (1 << UNITS_LOG2) * 9 // 8  # an age in units of a period: the next window should have taken it
+SLEEP_NS = 5 * SECOND  # of this machine; a busy one may rest for less
 LONG_WAY_NS = 60_000_000_000  # no relay keeps a report for so long
 NO_NAME = Name(0, 0, 0)
 
@@ -213,6 +214,9 @@ class Station:
     def _take_count(self, count: LineCount) -> list[Happening]:
         """From its opening on a gateway should be heard of; while this machine slept nobody could be."""
         if count.slept_ns:
+            self.timeline.clock.pause(count.slept_ns)
+            if count.slept_ns < SLEEP_NS:
+                return []
             self.alarms.slept(count.mono_ns + count.slept_ns)
             return [self.timeline.note_sleep(count.slept_ns)]
         counts = self.timeline.gateway(count.gateway)

@@ -149,9 +149,6 @@ class Timeline:
         return counts
 
     def note_sleep(self, slept_ns: int) -> ClockChanged:
-        """This machine slept: the next record of each line may be late by that."""
-        for counts in self.gateways.values():
-            counts.overslept = True
         return ClockChanged(*self.now, None, "sleep", f"this machine slept {slept_ns / 1e9:.0f} s")
 
     def read(self, arrival: Arrival) -> TimedFrame:
@@ -352,8 +349,7 @@ class Timeline:
         if reading.restarted:
             text = "the network's time has started afresh; what was held is delivered"
             return [ClockChanged(*self.now, arrival.gateway, "restart", text)]
-        overslept, counts.overslept = counts.overslept, False
-        if self.tick(reading.led) > 0 and not overslept:
+        if self.tick(reading.led) > 0:
             counts.lags += 1
             ms = reading.led * 1000 / CRYSTAL_HZ
             text = f"the line of gateway {arrival.gateway} was {ms:.0f} ms slower than allowed for"

@@ -14,7 +14,7 @@ UNREAD_NS = 3 * SECOND
 LOW_BYTES, LOW_SHARE = 1_000_000_000, 0.05  # of a disk; the smaller of the two
 ENOUGH = 1.5  # times what is low
 WRITTEN_NS = 60 * SECOND  # without a failure
-LEAST_SLEEP_NS = 5 * SECOND  # a busy machine may keep us waiting for less
+LEAST_SLEEP_NS = SECOND // 4  # bytes of a line may wait for us if we are late by that
 
 
 class LineWatch:
@@ -54,18 +54,21 @@ class SleepWatch:
 
     def __init__(self) -> None:
         self._suspended = suspended_ns()
-        self._until = self._worked = 0
+        self._began = self._until = self._worked = 0
 
     def rest(self, until_ns: int) -> None:
         """There is nothing to do before then, unless something comes."""
-        self._until, self._worked = max(until_ns, time.monotonic_ns()), time.process_time_ns()
+        self._began, self._worked = time.monotonic_ns(), time.process_time_ns()
+        self._until = max(until_ns, self._began)
 
     def slept(self) -> int:
-        """The rest is over: how long the sleep was, in ns; 0 if there was none."""
+        """The rest is over: how long it was, in ns, if this machine slept or woke us late; else 0. Nobody knows when in
+        the rest the sleep began, so all of it counts."""
         suspended, before = suspended_ns(), self._suspended
         self._suspended = suspended
-        paused = time.monotonic_ns() - self._until - (time.process_time_ns() - self._worked)
-        slept = suspended - before + max(0, paused)
+        awake = time.monotonic_ns() - (time.process_time_ns() - self._worked)
+        paused = awake - self._began if awake - self._until >= LEAST_SLEEP_NS else 0
+        slept = suspended - before + paused
         return slept if slept >= LEAST_SLEEP_NS else 0
 
 
