@@ -8,6 +8,7 @@ from typing import Any
 
 from basestation.analysis.choices import Candidate, is_exact, own_layout, stamp_name
 from basestation.analysis.delivery import Delivery, StampReading
+from basestation.analysis.survey import Counts
 from basestation.analysis.tally import Measured, Tally
 from basestation.analysis.uncertainty import FIGURES, HOLD, Uncertain, clumping
 from basestation.causality.policy_choice import PolicyChoice
@@ -75,6 +76,8 @@ class ContinuumRow:
     hold_mean_ms: float | None = None
     hold_p99_ms: float | None = None
     late: int | None = None
+    network_late: int | None = None
+    host_late: int | None = None
     saturated: int | None = None
     max_c: int | None = None
     max_kn: int | None = None
@@ -86,15 +89,20 @@ class ContinuumRow:
     front: bool = False
     low: float | None = None
     high: float | None = None
+    pairs_high: float | None = None
+    backward_high: float | None = None
+    forward_high: float | None = None
+    any_high: float | None = None
+    related_high: float | None = None
     hold_low_ms: float | None = None
     hold_high_ms: float | None = None
     uncertain: Uncertain | None = field(default=None, repr=False, compare=False, metadata={"inside": True})
 
     def interval(self, figure: str) -> tuple[float | None, float | None]:
-        """Between what a figure lies, at 95% confidence. A row from a table knows it of `mean` alone."""
+        """Between what a figure lies, at 95% confidence. A row from a table knows the lower end of `mean` alone."""
         if self.uncertain is not None:
             return self.uncertain.interval(figure) or (None, None)
-        return (self.low, self.high) if figure == "mean" else (None, None)
+        return (self.low, self.high) if figure == "mean" else (None, getattr(self, f"{figure}_high"))
 
     @property
     def mean_bytes(self) -> float:
@@ -137,17 +145,15 @@ class Answer:
 class Outcomes:
     """The counts of one trace: with what surely led to each message, and with all that may have.
 
-    `unknown` messages are in no figure, since nothing tells their causes. `complete`: the counted messages whose
-    causes are all known, in per cent; None if nothing tells any causes.
+    `has_truth`: something tells the causes of some of the messages that arrived. `unknown` messages are in no figure.
     """
 
     run: str
     deployment: Deployment
     is_field: bool
     arrived: int
-    out_of_sync: int
-    unknown: int
-    complete: float | None
+    counts: Counts
+    has_truth: bool
     least: Measured
     most: Measured
 
@@ -178,17 +184,26 @@ class Outcomes:
         )
 
     def _figures(self, stamp: Candidate, delivery: Delivery) -> dict[str, Any]:
-        least, most = self.least.tallies[delivery], self.most.tallies[delivery]
+        least, most, counts = self.least.tallies[delivery], self.most.tallies[delivery], self.counts
         return {
             "arrived": self.arrived,
-            "out_of_sync": self.out_of_sync,
-            "unknown": self.unknown,
+            "out_of_sync": self.arrived - counts.counted - counts.unknown,
+            "unknown": counts.unknown,
+            "network_late": counts.network_late,
+            "host_late": counts.host_late,
             "wire_bytes": self.arrived * stamp.sizes.air_bytes,
             **self._holds(least),
             **_violations(least.violations, most.violations, self.is_field),
             **self._intervals(least, most),
-            "complete": self.complete,
+            "complete": self._complete,
         }
+
+    @property
+    def _complete(self) -> float | None:
+        """The share of counted messages whose causes are all known, in per cent; None if nothing tells any."""
+        if not self.has_truth or not self.counts.counted:
+            return None
+        return 100 * (1 - self.counts.unsure / self.counts.counted)
 
     @cached_property
     def _tick_ms(self) -> float:
@@ -210,11 +225,13 @@ class Outcomes:
     def _intervals(self, least: Tally, most: Tally) -> dict[str, Any]:
         found = Uncertain(least.blocks, most.blocks, self._clumps)
         holds = (self._tick_ms * one for one in found.interval(HOLD) or ())
-        shares = (found.interval("mean") or ()) if least.told else ()
+        shares = {figure: found.interval(figure) for figure in FIGURES if least.told}
+        mean = shares.pop("mean", None) or ()
         return {
             "uncertain": found,
             **dict(zip(("hold_low_ms", "hold_high_ms"), holds, strict=False)),
-            **dict(zip(("low", "high"), shares, strict=False)),
+            **dict(zip(("low", "high"), mean, strict=False)),
+            **{f"{figure}_high": share[1] for figure, share in shares.items() if share},
         }
 
     @cached_property

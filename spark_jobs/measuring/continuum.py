@@ -93,11 +93,8 @@ def continuum(
         deployment=known.deployment,
         is_field=known.is_field,
         arrived=known.rows,
-        out_of_sync=known.rows - planned.counted - planned.unknown,
-        unknown=planned.unknown,
-        complete=100 * (1 - planned.unsure / planned.counted)
-        if known.has_truth and planned.counted
-        else None,
+        counts=planned.counts,
+        has_truth=known.has_truth,
         least=reduce(add, least),
         most=reduce(add, most),
     )

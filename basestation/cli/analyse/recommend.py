@@ -110,9 +110,9 @@ def command(
             for line in advice.lines(one, asked):
                 common.out.print(line, markup=False, soft_wrap=True)
         elif not one.advice:
-            common.note(f"recommend: run {one.trace.run}: {advice.why_nothing(one.rows, figure)}")
+            common.note(f"recommend: run {one.trace.run}: {advice.why_nothing(one.rows, asked)}")
     if not as_json and together:
-        said = advice.sentence(together[0], tolerance)
+        said = advice.sentence(together[0])
         common.out.print(f"all runs: take {said}", markup=False, soft_wrap=True)
     if as_json:
         for row in (*together, *(row for one in advised for row in one.advice)):
