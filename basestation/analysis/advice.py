@@ -10,11 +10,13 @@ from datetime import UTC, datetime
 from basestation.analysis import page, report
 from basestation.analysis.choices import own_layout, sizes
 from basestation.analysis.details import DetailRow
+from basestation.analysis.errors import JobError
 from basestation.analysis.front import able, at_most, least, most
 from basestation.analysis.outcome import ContinuumRow
 from basestation.analysis.pooled import pool, worst
 from basestation.analysis.report import TraceFacts
 from basestation.analysis.sensitivity import Limit, Strained
+from basestation.analysis.uncertainty import FIGURES
 from basestation.causality.policy_choice import levelled
 from packet_formats import power
 from packet_formats.boards import BOARDS
@@ -43,6 +45,12 @@ class Question:
     tolerance: float = 0.0
     guaranteed: bool = False
     sensitivity: bool = False
+
+    def __post_init__(self) -> None:
+        if self.figure not in FIGURES:
+            raise JobError(f"figure: {self.figure!r} is not one of {', '.join(FIGURES)}")
+        if not 0 <= self.tolerance <= 100:  # as the command takes it, and in its words
+            raise JobError(f"tolerance: {float(self.tolerance)} is not in the range 0<=x<=100.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +164,7 @@ def _advice(
     own, board = sizes(deployment, own_layout(deployment)), deployment.network.board
     shorter = next((r.stamp_bytes - r.mean_bytes for r in rows if r.own and r.bytes_mean), 0.0)
     spared, hold = row.stamp_bytes - row.mean_bytes, row.hold_mean_ms or 0.0
-    uses, used = energy(row.air_bytes - spared, board), energy(own.air_bytes - shorter, board)
+    uses, used = energy(row.air_bytes, board), energy(own.air_bytes - shorter, board)
     low, high = row.interval(figure)
     return Advice(
         **{name: getattr(row, name) for name in SAME},

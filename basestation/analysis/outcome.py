@@ -25,7 +25,7 @@ class ContinuumRow:
     least so many, and at most as many as `_most` says: they differ where not all causes are known. `complete` is the
     share of messages whose causes are, in per cent. `low` and `high` are the 95% interval of `mean`. `front`: no other
     configuration is better in bytes, hold and `mean`. `exact`: its order is causal by proof at phi 100;
-    a ledger's never is, since it spends a tolerance.
+    a ledger's never is, since it spends a tolerance. `air_bytes` is a mean where the length of the stamp varies.
     """
 
     run: str
@@ -39,7 +39,7 @@ class ContinuumRow:
     stamp_bits: int
     stamp_bytes: int
     payload_bytes: int
-    air_bytes: int
+    air_bytes: float
     fits: bool
     policy: str
     phi: int
@@ -69,6 +69,7 @@ class ContinuumRow:
     forward_messages: int | None = None
     any_messages: int | None = None
     related_pairs: int | None = None
+    related_pairs_most: int | None = None
     hold_mean: float | None = None
     hold_p50: float | None = None
     hold_p95: float | None = None
@@ -160,8 +161,11 @@ class Outcomes:
     def row(self, stamp: Candidate, rule: PolicyChoice, answer: Answer) -> ContinuumRow:
         layout, figures = stamp.layout, {}
         if answer.delivery is not None:
-            figures = self._figures(stamp, answer.delivery)
+            figures = self._figures(answer.delivery)
             figures |= asdict(self.least.fields[answer.reading]) if answer.reading else {}
+        air_bytes = stamp.sizes.air_bytes - layout.size + float(answer.figures.get("bytes_mean", layout.size))
+        if figures:
+            figures["wire_bytes"] = round(self.arrived * air_bytes)
         return ContinuumRow(
             run=self.run,
             scheme=layout.scheme,
@@ -173,7 +177,9 @@ class Outcomes:
             own=layout == own_layout(self.deployment),
             stamp_bits=layout.bits,
             stamp_bytes=layout.size,
-            **asdict(stamp.sizes),
+            payload_bytes=stamp.sizes.payload_bytes,
+            air_bytes=air_bytes,
+            fits=stamp.sizes.fits,
             exact=rule.tolerate is None and is_exact(self.deployment, layout),
             policy=rule.policy,
             phi=rule.phi,
@@ -183,7 +189,7 @@ class Outcomes:
             **figures | answer.figures,
         )
 
-    def _figures(self, stamp: Candidate, delivery: Delivery) -> dict[str, Any]:
+    def _figures(self, delivery: Delivery) -> dict[str, Any]:
         least, most, counts = self.least.tallies[delivery], self.most.tallies[delivery], self.counts
         return {
             "arrived": self.arrived,
@@ -191,7 +197,6 @@ class Outcomes:
             "unknown": counts.unknown,
             "network_late": counts.network_late,
             "host_late": counts.host_late,
-            "wire_bytes": self.arrived * stamp.sizes.air_bytes,
             **self._holds(least),
             **_violations(least.violations, most.violations, self.is_field),
             **self._intervals(least, most),
@@ -249,9 +254,11 @@ def _violations(least: Violations | None, most: Violations | None, is_field: boo
     if least is None or most is None:
         return {}
     found = least.percent() | {f"{name}_most": value for name, value in most.percent().items()}
+    known = every = least.related_pairs
     if is_field:
-        known, every = least.related_pairs, least.delivered * (least.delivered - 1) // 2
+        every = least.delivered * (least.delivered - 1) // 2
         found["related"] = 100.0 * least.pairs / every if every else 0.0
         found["related_most"] = min(100.0, 100.0 * most.pairs / known) if known else 0.0
     counts = {f"{name}_messages": getattr(least, name) for name in ("backward", "forward", "any")}
-    return found | counts | {"violated_pairs": least.pairs, "related_pairs": least.related_pairs}
+    counts |= {"violated_pairs": least.pairs, "related_pairs": known, "related_pairs_most": every}
+    return found | counts

@@ -93,8 +93,8 @@ class Rule(ABC):
 class TimedRule(Rule):
     """What the timed rules share: deadlines, lateness, and messages out of sync.
 
-    Nobody can order a message whose mote has lost the time, so it passes straight through. A message is late if a gateway
-    heard it after its deadline. A line that lags may set the observer's clock back, but here no tick comes twice.
+    Nobody can order a message whose mote has lost the time, so it passes straight through. A message is late if it was
+    heard after its deadline. A line that lags may set the observer's clock back, but here no tick comes twice.
     """
 
     timed = True
