@@ -36,7 +36,7 @@ FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
     type=job_options.PERCENT,
     default=0.0,
     show_default=True,
-    help="Violations allowed, in per cent.",
+    help="Violations allowed, in per cent, at 95% confidence.",
 )
 @click.option(
     "--figure",
