@@ -56,9 +56,7 @@ def stream_as_heard(trace: TraceFiles) -> Stream:
     """The same for whoever stamps it again: with the times at which messages were heard, and without its vectors."""
     with told_of(trace.events or trace.folder):
         if trace.events is None:
-            known = _with_graph(trace)
-            heard = known.messages.filter(known.messages["vector"].is_valid())["heard"]
-            return replace(field_stream(known)[0], arrival_clock=heard.to_numpy())
+            return field_stream(_with_graph(trace))[0]
         return stream_of(read_whole(trace, ["source", "sequence", "number", "heard", "batch", "fresh"]))[0]
 
 
