@@ -68,7 +68,7 @@ class Timeline:
     """The lines of a network's gateways.
 
     `present` is the observer's clock, in cycles: up to then everything that was heard is in. A line that lags may set
-    it back. `reached`: how far it had got when it was last looked at, since the last data message.
+    it back. `reached`: the furthest that it had got when it was looked at, which deliveries went by.
     """
 
     def __init__(self, deployment: Deployment, allowance_ns: int | None = None) -> None:

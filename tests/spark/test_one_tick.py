@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from basestation.analysis.choices import Choice
@@ -166,6 +166,8 @@ def pairs(order, trace):
     policy=st.sampled_from(["dapw", "cbd"]),
     phi=st.sampled_from([0, 1, 20, 40, 80, 100]),
 )
+# A message without a time came when a line had set the clock back.
+@example(seed=826, motes=2, rate=0.5, gateways=2, policy="dapw", phi=40)
 def test_live_replay_and_continuum_agree_pair_for_pair(seed, motes, rate, gateways, policy, phi):
     trace, chance = world(seed, motes, rate), random.Random(seed)
     deployment = trace.deployment
