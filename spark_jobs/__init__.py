@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_jobs.api import (
         Choice,
+        JobError,
         clocks,
         compare,
         continuum,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = (
     "Choice",
+    "JobError",
     "clocks",
     "compare",
     "continuum",

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from basestation.analysis.errors import JobError as JobError
 from packet_formats.phrases import visible
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ QUIET = Path(__file__).with_name("log4j2.properties")
 OLDEST_JAVA = 17
 MASTERS = ("local", "spark://", "k8s://", "yarn", "sc://")
 LONGEST = 400  # of an error message
-
-
-class JobError(Exception):
-    """A job that can't be done. The message says what is wrong and what to do, in one line."""
 
 
 def one_line(error: Exception) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from basestation.analysis import page, report
 from basestation.analysis.choices import own_layout, sizes
 from basestation.analysis.details import DetailRow
-from basestation.analysis.front import able, least, most
+from basestation.analysis.errors import JobError
+from basestation.analysis.front import able, at_most, least, most
 from basestation.analysis.outcome import ContinuumRow
 from basestation.analysis.pooled import pool, worst
 from basestation.analysis.report import TraceFacts
 from basestation.analysis.sensitivity import Limit, Strained
+from basestation.analysis.uncertainty import FIGURES
 from basestation.causality.policy_choice import levelled
 from packet_formats import power
 from packet_formats.boards import BOARDS
@@ -23,12 +25,11 @@ from packet_formats.phrases import many
 
 VOLTS = 3.0
 SOME_YEARS_S = 10**9  # a time below it is the network's own
-SHORT = 1.0  # per cent: a log that bounds violations no better is short
 WORST = 10  # motes, links or hours in the report
 WORTH_IT = 0.95  # of the hold, for more bytes
 SAME = (
     "run", "stamp", "scheme", "entries", "count", "packing", "counter_bits", "policy", "phi", "tolerate", "exact",
-    "guaranteed", "hold_low_ms", "hold_high_ms",
+    "guaranteed", "hold_low_ms", "hold_high_ms", "network_late", "host_late",
 )  # fmt: skip
 """What an advice takes over from its row."""
 
@@ -45,15 +46,22 @@ class Question:
     guaranteed: bool = False
     sensitivity: bool = False
 
+    def __post_init__(self) -> None:
+        if self.figure not in FIGURES:
+            raise JobError(f"figure: {self.figure!r} is not one of {', '.join(FIGURES)}")
+        if not 0 <= self.tolerance <= 100:  # as the command takes it, and in its words
+            raise JobError(f"tolerance: {float(self.tolerance)} is not in the range 0<=x<=100.")
+
 
 @dataclass(frozen=True, slots=True)
 class Advice:
     """A recommended configuration, and what it saves against the deployment's own stamp.
 
     Violations lie between `low` and `high` at 95% confidence; unknown if the run is too short to say. `guaranteed`: in
-    causal order by proof, while clocks and delays keep epsilon and delta. Energy is the sender's radio alone, for one
-    transmission; `hold_saved_ms` is against this stamp's causal delivery. Bytes of a stamp whose length varies are
-    means.
+    causal order by proof, while clocks and delays keep epsilon and delta, and the host reads in time: the network
+    brought `network_late` messages too late, and this host read `host_late` ones too late. Energy is the sender's radio
+    alone, for one transmission; `hold_saved_ms` is against this stamp's causal delivery. Bytes of a stamp whose length
+    varies are means.
     """
 
     run: str
@@ -86,6 +94,8 @@ class Advice:
     hold_saved_ms: float | None
     saturated: int
     late: int
+    network_late: int | None = None
+    host_late: int | None = None
     worst_run: str | None = None
     worst: float | None = None
 
@@ -103,13 +113,27 @@ def recommend(rows: Sequence[ContinuumRow], deployment: Deployment, asked: Quest
 
 
 def frontier(rows: Sequence[ContinuumRow], asked: Question) -> list[ContinuumRow]:
-    """The rows that `recommend` names, in its order.
-
-    Against what is proven only violations that surely were speak, not those that may have been.
-    """
-    seen = least if asked.guaranteed else most
+    """The rows that `recommend` names, in its order: those in causal order by proof, and those that are within the
+    tolerance at 95% confidence."""
     there = [row for row in rows if able(row) and (row.guaranteed or not asked.guaranteed)]
-    good = [row for row in there if seen(row, asked.figure) <= asked.tolerance]
+    return _cheapest(
+        row for row in there if _is_proven(row, asked.figure) or at_most(row, asked.figure) <= asked.tolerance
+    )
+
+
+def _is_proven(row: ContinuumRow, figure: str) -> bool:
+    """Whether a row is in causal order by proof, and nothing that the network did speaks against it.
+
+    Only violations that surely were do; and not those of a host that read messages too late, while the network brought
+    all of them in time.
+    """
+    spared = row.host_late and not row.network_late and least(row, figure) < math.inf
+    return row.guaranteed and bool(spared or not least(row, figure))
+
+
+def _cheapest(rows: Iterable[ContinuumRow]) -> list[ContinuumRow]:
+    """For each size of stamp the shortest hold, while more bytes give a clearly shorter one."""
+    good = list(rows)
     found: list[ContinuumRow] = []
     holds = levelled((row.mean_bytes, row.hold_mean_ms or 0.0) for row in good)
     shortest = math.inf
@@ -140,7 +164,7 @@ def _advice(
     own, board = sizes(deployment, own_layout(deployment)), deployment.network.board
     shorter = next((r.stamp_bytes - r.mean_bytes for r in rows if r.own and r.bytes_mean), 0.0)
     spared, hold = row.stamp_bytes - row.mean_bytes, row.hold_mean_ms or 0.0
-    uses, used = energy(row.air_bytes - spared, board), energy(own.air_bytes - shorter, board)
+    uses, used = energy(row.air_bytes, board), energy(own.air_bytes - shorter, board)
     low, high = row.interval(figure)
     return Advice(
         **{name: getattr(row, name) for name in SAME},
@@ -197,11 +221,39 @@ class Advised:
 def lines(one: Advised, asked: Question) -> list[str]:
     """The recommendation for a trace in words."""
     told = [f"run {one.trace.run}: at most {asked.tolerance:g}% of messages violated ({asked.figure})"]
+    told += [f"  {'take' if advice.chosen else 'or  '} {sentence(advice)}" for advice in one.advice]
     if not one.advice:
-        return [*told, "  " + why_nothing(one.rows, asked.figure)]
-    for advice in one.advice:
-        told.append(f"  {'take' if advice.chosen else 'or  '} {sentence(advice, asked.tolerance)}")
-    return [*told, *(f"  {said}" for said in strain_in_words(one, asked.tolerance))]
+        told.append("  " + why_nothing(one.rows, asked))
+    more = [said] if (said := with_more_data(one.rows, asked)) else []
+    return [*told, *(f"  {said}" for said in (*more, *strain_in_words(one, asked.tolerance)))]
+
+
+def with_more_data(rows: Sequence[ContinuumRow], asked: Question) -> str | None:
+    """What a longer run would allow: a cheaper configuration that is within the tolerance here, but not surely. None if
+    there is no such one, or if no number of messages makes it sure."""
+    now = next(iter(frontier(rows, asked)), None)
+    seen = [row for row in rows if able(row) and most(row, asked.figure) < asked.tolerance]
+    best = next(iter(_cheapest(seen)), None)
+    if asked.guaranteed or best is None or (now is not None and now.mean_bytes <= best.mean_bytes):
+        return None
+    needed = _needed(best, asked)
+    enough = "a longer run" if needed is None else f"about {needed:,} messages"
+    return (
+        f"{enough} with as few violations would allow {best.stamp}, {report.by(best)}: {best.mean_bytes:.3g}-byte "
+        f"stamp, {report.bounds(best, asked.figure)} violations here, held {best.hold_mean_ms:.1f} ms"
+    )
+
+
+def _needed(row: ContinuumRow, asked: Question) -> int | None:
+    """How many messages bring the bound at 95% confidence down to the tolerance, in two digits; None if this run is too
+    short to say. What the bound adds shrinks with the root of the messages; if none is violated, with their number."""
+    seen, high = most(row, asked.figure), row.interval(asked.figure)[1]
+    if high is None or row.delivered is None:
+        return None
+    shrinks = (high - seen) / (asked.tolerance - seen)
+    needed = row.delivered * (shrinks**2 if seen else shrinks)
+    unit = 10 ** max(0, len(str(int(needed))) - 2)
+    return int(unit * math.ceil(needed / unit))
 
 
 def strain_in_words(one: Advised, tolerance: float) -> list[str]:
@@ -224,52 +276,40 @@ def in_words(limit: Limit, tolerance: float) -> str:
     )
 
 
-def sentence(one: Advice, tolerance: float) -> str:
+def sentence(one: Advice) -> str:
     """A recommendation in one line."""
-    proof = ", in causal order by proof" if one.guaranteed else ""
-    bound = f", at most {one.at_most:.2g}% at 95% confidence" if _has_bound(one) else ""
-    doubt = f", {_doubt(one, tolerance)}" if _is_doubtful(one, tolerance) else ""
     wait = "" if not one.hold_saved_ms else f", {one.hold_saved_ms:.1f} ms less than causal delivery"
     bad = "" if not one.worst else f"; worst run {one.worst_run}: {report.percent(one.worst)}%"
     return (
-        f"{one.stamp}, {report.by(one)}: {one.stamp_bytes:.3g}-byte stamp{proof}, "
-        f"{_shown(one)}% violations{bound}{doubt}; held {one.hold_mean_ms:.1f} ms{wait}; {_saved(one)}{bad}"
+        f"{one.stamp}, {report.by(one)}: {one.stamp_bytes:.3g}-byte stamp, {_order(one)}; "
+        f"held {one.hold_mean_ms:.1f} ms{wait}; {_saved(one)}{bad}"
     )
 
 
-def answer(one: Advice, tolerance: float) -> str:
+def answer(one: Advice) -> str:
     """The answer in a few words: what to take, and its bytes, wait and violations."""
-    proof = "causal order by proof; " if one.guaranteed else ""
-    doubt = _doubt(one, tolerance).capitalize() + ". " if _is_doubtful(one, tolerance) else ""
-    most = f"at most {report.percent(one.violations_most)}%" if one.violations_most else "no"
     return (
-        f"{doubt}Take {one.stamp}, {report.by(one)}: a stamp of {_bytes(one.stamp_bytes)}, held "
-        f"{one.hold_mean_ms:.0f} ms on average, {proof}{most} violations{_surely(one)}."
+        f"Take {one.stamp}, {report.by(one)}: a stamp of {_bytes(one.stamp_bytes)}, held "
+        f"{one.hold_mean_ms:.0f} ms on average, {_order(one)}."
     )
 
 
-def _surely(one: Advice) -> str:
-    return f" here ({one.at_most:.2g}% at 95% confidence)" if _has_bound(one) else ""
-
-
-def _has_bound(one: Advice) -> bool:
-    """Whether a bound of chance is worth telling: beside a proof that nothing speaks against, it is not."""
-    return one.high is not None and not _is_proven(one)
-
-
-def _is_proven(one: Advice) -> bool:
-    return one.guaranteed and not one.violations
-
-
-def _is_doubtful(one: Advice, tolerance: float) -> bool:
-    """Whether more violations than are tolerated would not be a surprise."""
-    return not _is_proven(one) and (one.high is None or one.at_most > tolerance)
-
-
-def _doubt(one: Advice, tolerance: float) -> str:
-    """No log proves 0%; but one that does not even bound it well is short."""
-    few = tolerance or one.high is None or one.at_most > SHORT
-    return "too few messages to be sure" if few else "no log is long enough to be sure of 0%"
+def _order(one: Advice) -> str:
+    """How messages were ordered: by proof, or how many violations there were. What the network did and what this host
+    did is told apart."""
+    if not one.guaranteed:
+        bound = "" if one.high is None else f", at most {one.at_most:.2g}% at 95% confidence"
+        return f"{_shown(one)}% violations{bound}"
+    proof = "in causal order by proof"
+    late = [
+        f"{who} {many(count, 'message')} too late"
+        for who, count in (("the network brought", one.network_late), ("this host read", one.host_late))
+        if count
+    ]
+    if late:
+        return f"{proof} if messages come in time; here {' and '.join(late)}: {_shown(one)}% violations"
+    doubt = " as far as this log tells" if one.violations_most else ""
+    return f"{proof}, {_shown(one)}% violations{doubt}"
 
 
 def _bytes(size: float) -> str:
@@ -294,17 +334,21 @@ def _interval(one: Advice) -> str:
     return "?" if one.low is None or one.high is None else f"{one.low:.2g} to {one.high:.2g}"
 
 
-def why_nothing(rows: Sequence[ContinuumRow], figure: str) -> str:
+def why_nothing(rows: Sequence[ContinuumRow], asked: Question) -> str:
     """A sentence on why nothing is recommended: the best there is, or what is missing."""
-    there = [row for row in rows if able(row)]
+    there, figure = [row for row in rows if able(row)], asked.figure
     if not there:
         return "no configuration could be answered"
     if there[0].mean is None:
         return report.NO_VIOLATIONS
-    best = min(there, key=lambda row: (most(row, figure), *_cost(row, row.hold_mean or 0.0)))
+    best = min(
+        there, key=lambda row: (at_most(row, figure), most(row, figure), *_cost(row, row.hold_mean or 0.0))
+    )
+    bound = at_most(best, figure)
     return (
-        f"nothing will do; the fewest violations are {report.bounds(best, figure)} by {best.stamp}, "
-        f"{report.by(best)}; --tolerance {max(0.01, round(most(best, figure) + 0.005, 2)):g} would take it"
+        "nothing will do: nothing is proven or surely within the tolerance; the fewest violations are "
+        f"{report.bounds(best, figure)} by {best.stamp}, {report.by(best)}, at most {bound:.2g}% at 95% confidence; "
+        f"--tolerance {math.ceil(100 * bound + 0.5) / 100:g} would take it"
     )
 
 
@@ -314,10 +358,12 @@ def answer_parts(one: Advised, asked: Question) -> list[str]:
     parts = [page.heading(f"Run {trace.run}")]
     answered = [row for row in rows if row.is_answered]
     if not advice:
-        parts.append(page.paragraph(why_nothing(rows, asked.figure), "answer"))
+        parts.append(page.paragraph(why_nothing(rows, asked), "answer"))
     else:
-        parts.append(page.paragraph(answer(advice[0], asked.tolerance), "answer"))
+        parts.append(page.paragraph(answer(advice[0]), "answer"))
         parts.append(page.paragraph(_because(advice[0], asked.tolerance)))
+    if said := with_more_data(rows, asked):
+        parts.append(page.paragraph(said.capitalize() + "."))
     parts += report.facts(trace, rows)
     chosen = next(iter(frontier(rows, asked)), None)
     if answered and answered[0].mean is not None:
@@ -373,12 +419,12 @@ def _who_or_when(row: DetailRow) -> str:
     return f"{row.mote}" if row.gateway is None else f"{row.mote} to gateway {row.gateway}"
 
 
-def all_runs_parts(together: Sequence[Advice], tolerance: float, left_out: Sequence[str] = ()) -> list[str]:
+def all_runs_parts(together: Sequence[Advice], left_out: Sequence[str] = ()) -> list[str]:
     """The answer over all runs of one deployment, before those of each, and which runs are in neither, and why."""
     parts = [page.heading("All runs together")] if together or left_out else []
     if together:
         first = together[0]
-        parts.append(page.paragraph(answer(first, tolerance), "answer"))
+        parts.append(page.paragraph(answer(first), "answer"))
         if first.worst:
             said = f"The worst run is {first.worst_run}, with {report.percent(first.worst)}%."
             parts.append(page.paragraph(said))
@@ -388,7 +434,7 @@ def all_runs_parts(together: Sequence[Advice], tolerance: float, left_out: Seque
 def _because(one: Advice, tolerance: float) -> str:
     share = f"{_shown(one)}%" if one.violations_most else "None"
     seen = f"{share} of the messages were violated here ({one.figure}), {tolerance:g}% is tolerated"
-    sure = f"; at 95% confidence it is {_interval(one)}%" if _has_bound(one) else ""
+    sure = "" if one.guaranteed or one.high is None else f"; at 95% confidence it is {_interval(one)}%"
     saved = f"It {_saved(one)}." if one.bytes_saved else "It has as many bytes as now."
     return f"{seen}{sure}. {saved}{_in_name(one)}"
 

@@ -6,12 +6,15 @@ decides which.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
+from math import inf
+from numbers import Integral, Real
 from typing import Any
 
+from basestation.analysis.errors import JobError
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme, TimedScheme, make_scheme
 from basestation.deployed import scheme_of_layout, setting_of, setting_of_layout
@@ -38,10 +41,38 @@ NARROWEST = 2  # bits of a counter
 PHIS = (0, 20, 40, 60, 80, 100)
 
 
+def _whole(least: int, most: float = inf) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, Integral) and least <= int(value) <= most
+
+
+def _one_of(known: Sequence[Any]) -> tuple[Callable[[Any], bool], str]:
+    return known.__contains__, f"one of {', '.join(map(str, known))}"
+
+
+LEGAL: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "schemes": _one_of(names()),
+    "entries": (lambda value: value == "all" or _whole(1)(value), "a whole number from 1, or all"),
+    "packings": _one_of(PACKINGS),
+    "counts": _one_of(COUNTS),
+    "policies": _one_of(POLICIES),
+    "phis": (_whole(0, 100), "a whole number from 0 to 100"),
+    "counter_bits": (_whole(1, MAX_FIELD_BITS), f"a whole number from 1 to {MAX_FIELD_BITS}"),
+    "tolerates": (
+        lambda value: isinstance(value, Real) and 0 <= float(value) <= 100,
+        "a number from 0 to 100",
+    ),
+}
+"""What each setting of a choice may hold, and the same in words."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The choice of what to compare. Empty `counts` mean the trace's own, or both; empty `counter_bits` all widths that
-    make a difference for hlc and shlc, and the deployment's or the network's for kn."""
+    """The choice of what to compare: each setting is a list of values to try. `JobError` if one is not known.
+
+    Empty `counts` mean the trace's own, or both; empty `counter_bits` all widths that make a difference for hlc and
+    shlc, and the deployment's or the network's for kn. `policies` are none, causal, dapw, cbd, and own: the rule of a
+    stamp that has its own. `phis` and `tolerates` (of the ledger, a policy each) are in per cent.
+    """
 
     schemes: Sequence[str] = SCHEMES
     entries: Sequence[int | str] = ENTRIES
@@ -51,6 +82,15 @@ class Choice:
     phis: Sequence[int] = PHIS
     counter_bits: Sequence[int] = ()
     tolerates: Sequence[float] = ()
+
+    def __post_init__(self) -> None:
+        for setting, (is_legal, legal) in LEGAL.items():
+            values = getattr(self, setting)
+            if isinstance(values, str):
+                raise JobError(f"{setting} is {values!r}: give a list of values")
+            for value in values:
+                if not is_legal(value):
+                    raise JobError(f"{setting}: {value!r} is not {legal}")
 
     def deliveries(self) -> list[PolicyChoice]:
         """The policies with their phis, and the ledger. Arrival order and causal delivery have one phi only."""

@@ -21,6 +21,12 @@ def least(row: ContinuumRow, figure: str) -> float:
     return float("inf") if value is None else float(value)
 
 
+def at_most(row: ContinuumRow, figure: str) -> float:
+    """The most violations at 95% confidence, in per cent. Of a run that is too short to say it is all messages."""
+    high = row.interval(figure)[1]
+    return max(most(row, figure), 100.0 if high is None else high)
+
+
 def able(row: ContinuumRow) -> bool:
     """Whether the configuration could be deployed and has an answer, which is of some messages."""
     return row.is_answered and row.fits and row.policy != "none" and bool(row.delivered)

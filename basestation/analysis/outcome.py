@@ -8,6 +8,7 @@ from typing import Any
 
 from basestation.analysis.choices import Candidate, is_exact, own_layout, stamp_name
 from basestation.analysis.delivery import Delivery, StampReading
+from basestation.analysis.survey import Counts
 from basestation.analysis.tally import Measured, Tally
 from basestation.analysis.uncertainty import FIGURES, HOLD, Uncertain, clumping
 from basestation.causality.policy_choice import PolicyChoice
@@ -24,7 +25,7 @@ class ContinuumRow:
     least so many, and at most as many as `_most` says: they differ where not all causes are known. `complete` is the
     share of messages whose causes are, in per cent. `low` and `high` are the 95% interval of `mean`. `front`: no other
     configuration is better in bytes, hold and `mean`. `exact`: its order is causal by proof at phi 100;
-    a ledger's never is, since it spends a tolerance.
+    a ledger's never is, since it spends a tolerance. `air_bytes` is a mean where the length of the stamp varies.
     """
 
     run: str
@@ -38,7 +39,7 @@ class ContinuumRow:
     stamp_bits: int
     stamp_bytes: int
     payload_bytes: int
-    air_bytes: int
+    air_bytes: float
     fits: bool
     policy: str
     phi: int
@@ -68,6 +69,7 @@ class ContinuumRow:
     forward_messages: int | None = None
     any_messages: int | None = None
     related_pairs: int | None = None
+    related_pairs_most: int | None = None
     hold_mean: float | None = None
     hold_p50: float | None = None
     hold_p95: float | None = None
@@ -75,6 +77,8 @@ class ContinuumRow:
     hold_mean_ms: float | None = None
     hold_p99_ms: float | None = None
     late: int | None = None
+    network_late: int | None = None
+    host_late: int | None = None
     saturated: int | None = None
     max_c: int | None = None
     max_kn: int | None = None
@@ -86,15 +90,20 @@ class ContinuumRow:
     front: bool = False
     low: float | None = None
     high: float | None = None
+    pairs_high: float | None = None
+    backward_high: float | None = None
+    forward_high: float | None = None
+    any_high: float | None = None
+    related_high: float | None = None
     hold_low_ms: float | None = None
     hold_high_ms: float | None = None
     uncertain: Uncertain | None = field(default=None, repr=False, compare=False, metadata={"inside": True})
 
     def interval(self, figure: str) -> tuple[float | None, float | None]:
-        """Between what a figure lies, at 95% confidence. A row from a table knows it of `mean` alone."""
+        """Between what a figure lies, at 95% confidence. A row from a table knows the lower end of `mean` alone."""
         if self.uncertain is not None:
             return self.uncertain.interval(figure) or (None, None)
-        return (self.low, self.high) if figure == "mean" else (None, None)
+        return (self.low, self.high) if figure == "mean" else (None, getattr(self, f"{figure}_high"))
 
     @property
     def mean_bytes(self) -> float:
@@ -137,25 +146,26 @@ class Answer:
 class Outcomes:
     """The counts of one trace: with what surely led to each message, and with all that may have.
 
-    `unknown` messages are in no figure, since nothing tells their causes. `complete`: the counted messages whose
-    causes are all known, in per cent; None if nothing tells any causes.
+    `has_truth`: something tells the causes of some of the messages that arrived. `unknown` messages are in no figure.
     """
 
     run: str
     deployment: Deployment
     is_field: bool
     arrived: int
-    out_of_sync: int
-    unknown: int
-    complete: float | None
+    counts: Counts
+    has_truth: bool
     least: Measured
     most: Measured
 
     def row(self, stamp: Candidate, rule: PolicyChoice, answer: Answer) -> ContinuumRow:
         layout, figures = stamp.layout, {}
         if answer.delivery is not None:
-            figures = self._figures(stamp, answer.delivery)
+            figures = self._figures(answer.delivery)
             figures |= asdict(self.least.fields[answer.reading]) if answer.reading else {}
+        air_bytes = stamp.sizes.air_bytes - layout.size + float(answer.figures.get("bytes_mean", layout.size))
+        if figures:
+            figures["wire_bytes"] = round(self.arrived * air_bytes)
         return ContinuumRow(
             run=self.run,
             scheme=layout.scheme,
@@ -167,7 +177,9 @@ class Outcomes:
             own=layout == own_layout(self.deployment),
             stamp_bits=layout.bits,
             stamp_bytes=layout.size,
-            **asdict(stamp.sizes),
+            payload_bytes=stamp.sizes.payload_bytes,
+            air_bytes=air_bytes,
+            fits=stamp.sizes.fits,
             exact=rule.tolerate is None and is_exact(self.deployment, layout),
             policy=rule.policy,
             phi=rule.phi,
@@ -177,18 +189,26 @@ class Outcomes:
             **figures | answer.figures,
         )
 
-    def _figures(self, stamp: Candidate, delivery: Delivery) -> dict[str, Any]:
-        least, most = self.least.tallies[delivery], self.most.tallies[delivery]
+    def _figures(self, delivery: Delivery) -> dict[str, Any]:
+        least, most, counts = self.least.tallies[delivery], self.most.tallies[delivery], self.counts
         return {
             "arrived": self.arrived,
-            "out_of_sync": self.out_of_sync,
-            "unknown": self.unknown,
-            "wire_bytes": self.arrived * stamp.sizes.air_bytes,
+            "out_of_sync": self.arrived - counts.counted - counts.unknown,
+            "unknown": counts.unknown,
+            "network_late": counts.network_late,
+            "host_late": counts.host_late,
             **self._holds(least),
             **_violations(least.violations, most.violations, self.is_field),
             **self._intervals(least, most),
-            "complete": self.complete,
+            "complete": self._complete,
         }
+
+    @property
+    def _complete(self) -> float | None:
+        """The share of counted messages whose causes are all known, in per cent; None if nothing tells any."""
+        if not self.has_truth or not self.counts.counted:
+            return None
+        return 100 * (1 - self.counts.unsure / self.counts.counted)
 
     @cached_property
     def _tick_ms(self) -> float:
@@ -210,11 +230,13 @@ class Outcomes:
     def _intervals(self, least: Tally, most: Tally) -> dict[str, Any]:
         found = Uncertain(least.blocks, most.blocks, self._clumps)
         holds = (self._tick_ms * one for one in found.interval(HOLD) or ())
-        shares = (found.interval("mean") or ()) if least.told else ()
+        shares = {figure: found.interval(figure) for figure in FIGURES if least.told}
+        mean = shares.pop("mean", None) or ()
         return {
             "uncertain": found,
             **dict(zip(("hold_low_ms", "hold_high_ms"), holds, strict=False)),
-            **dict(zip(("low", "high"), shares, strict=False)),
+            **dict(zip(("low", "high"), mean, strict=False)),
+            **{f"{figure}_high": share[1] for figure, share in shares.items() if share},
         }
 
     @cached_property
@@ -232,9 +254,11 @@ def _violations(least: Violations | None, most: Violations | None, is_field: boo
     if least is None or most is None:
         return {}
     found = least.percent() | {f"{name}_most": value for name, value in most.percent().items()}
+    known = every = least.related_pairs
     if is_field:
-        known, every = least.related_pairs, least.delivered * (least.delivered - 1) // 2
+        every = least.delivered * (least.delivered - 1) // 2
         found["related"] = 100.0 * least.pairs / every if every else 0.0
         found["related_most"] = min(100.0, 100.0 * most.pairs / known) if known else 0.0
     counts = {f"{name}_messages": getattr(least, name) for name in ("backward", "forward", "any")}
-    return found | counts | {"violated_pairs": least.pairs, "related_pairs": least.related_pairs}
+    counts |= {"violated_pairs": least.pairs, "related_pairs": known, "related_pairs_most": every}
+    return found | counts

@@ -14,7 +14,8 @@ from basestation.analysis.uncertainty import FIGURES, HOLD, pooled, share
 ALL = "all runs"
 SUMMED = (
     "sent", "arrived", "out_of_sync", "unknown", "delivered", "violated_pairs", "backward_messages", "forward_messages",
-    "any_messages", "related_pairs", "late", "saturated", "bounded", "wrong_unwraps", "wire_bytes",
+    "any_messages", "related_pairs", "related_pairs_most", "late", "network_late", "host_late", "saturated", "bounded",
+    "wrong_unwraps", "wire_bytes",
 )  # fmt: skip
 LARGEST = ("hold_p50", "hold_p95", "hold_p99", "hold_p99_ms", "max_c", "max_kn")
 

@@ -95,9 +95,9 @@ def details_of(
     parts.append(
         folded(f"All {len(shown)} configurations", [*known, table, paragraph(said, "note"), _ticks(trace)])
     )
-    refused = {row.stamp: row.reason or "" for row in rows if not row.is_answered}
-    if refused:
-        parts.append(folded("What this trace can't answer", [sheet(("stamp", "why"), refused.items())]))
+    if refused := _refused(rows):
+        table = sheet(("configurations", "why"), [(said, why) for why, said in refused.items()])
+        parts.append(folded("What this trace can't answer", [table]))
     return [*parts, *_values(trace)]
 
 
@@ -132,8 +132,8 @@ def bounds(row: ContinuumRow, figure: str) -> str:
 def known_causes(row: ContinuumRow) -> str:
     """Sentences on how much of happened-before is known, and what follows."""
     text = (
-        f"All causes are known of {row.complete:.1f}% of the messages, except for causes that left before the message "
-        "came: no policy can put those in wrong order, so they are not counted."
+        f"All causes are known of {row.complete:.1f}% of the messages, except for causes that had come before the "
+        "message was sent: stamps need not name those, and under every timed policy they leave first."
     )
     if row.complete != 100:
         text += " Where two numbers stand, violations lie between them."
@@ -349,9 +349,20 @@ def show(console: Console, rows: Sequence[ContinuumRow]) -> None:
             if answered[0].complete not in (None, 100) or answered[0].unknown:
                 console.print(known_causes(answered[0]))
             console.print(_terminal_table(answered))
-        refused = {row.stamp: row.reason for row in mine if not row.is_answered}
-        for stamp, reason in refused.items():
-            console.print(f"{stamp}: can't be answered: {reason}", style="dim", markup=False)
+        for reason, said in _refused(mine).items():
+            console.print(f"{said} can't be answered: {reason}", style="dim", markup=False)
+
+
+def _refused(rows: Sequence[ContinuumRow]) -> dict[str, str]:
+    """For each reason why configurations have no answer, how many it concerns, and of which stamps."""
+    stamps: dict[str, list[str]] = {}
+    for row in rows:
+        if not row.is_answered:
+            stamps.setdefault(row.reason or "", []).append(row.stamp)
+    return {
+        reason: f"{many(len(found), 'configuration')} ({', '.join(dict.fromkeys(found))})"
+        for reason, found in stamps.items()
+    }
 
 
 def _terminal_table(rows: Sequence[ContinuumRow]) -> Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,15 +94,26 @@ class Truth:
         return np.asarray(self.known[-1])
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """The findings of a survey. `counted` arrivals are in sync, and something tells their causes; of `unknown` ones in
-    sync nothing does, and of `unsure` ones not all are known. `reach` is the most that a clock known to an arrival is
-    ahead of the observer's."""
+class Counts(NamedTuple):
+    """How many messages of a trace are of each kind.
+
+    `counted` ones are in sync, and something tells their causes; of `unknown` ones in sync nothing does. Of the counted
+    ones, not all causes of `unsure` ones are known; `network_late` ones were heard after the whole wait that their own
+    stamp asks for; and this host read `host_late` ones after its clock had passed the tick in which they were heard.
+    """
 
     counted: int
     unknown: int
     unsure: int
+    network_late: int
+    host_late: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The findings of a survey. `reach` is the most that a clock known to an arrival is ahead of the observer's."""
+
+    counts: Counts
     reach: int
     truth: Truth | None
 
@@ -137,12 +148,13 @@ def questions(firsts: Sequence[int], horizon: int, motes: int) -> list[Question]
     return [Question(horizon, tuple(some.tolist()), np.zeros(motes, np.int32)) for some in inside]
 
 
-def survey(view: View, asked: Question, lead: int, is_told: bool) -> Survey:
+def survey(view: View, asked: Question, lead: int, wait: int, is_told: bool) -> Survey:
     """Survey one segment's arrivals, without their stamps. `lead`: how far any stamp's clock that the run may be
-    stamped with again is ahead."""
+    stamped with again is ahead. `wait`: the whole wait after a stamp's clock."""
     _check(view, len(asked.known))
-    known = np.maximum(view.column("heard") + lead, view.column("stamp.r") + view.column("stamp.c"))
-    ahead = known[view.own] - view.clock[view.own]
+    heard, r, c = (view.column(name)[view.own] for name in ("heard", "stamp.r", "stamp.c"))
+    stamped, clock = r + c, view.clock[view.own]
+    ahead = np.maximum(heard + lead, stamped) - clock
     reach = int(ahead.max(initial=lead))
     if reach > MOST_REACH:
         row = view.rows[view.own][int(np.argmax(ahead))]
@@ -150,7 +162,8 @@ def survey(view: View, asked: Question, lead: int, is_told: bool) -> Survey:
             f"row {row}: its stamp is {reach} ticks ahead of the observer's clock: no wait is so long"
         )
     truth = _truth(view, asked) if is_told else None
-    return Survey(len(ahead), view.unknown, view.unsure, reach, truth)
+    late = (int(np.count_nonzero(found)) for found in (heard > stamped + wait, clock > heard))
+    return Survey(Counts(len(clock), view.unknown, view.unsure, *late), reach, truth)
 
 
 def _check(view: View, motes: int) -> None:

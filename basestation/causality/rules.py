@@ -93,8 +93,8 @@ class Rule(ABC):
 class TimedRule(Rule):
     """What the timed rules share: deadlines, lateness, and messages out of sync.
 
-    Nobody can order a message whose mote has lost the time, so it passes straight through. A line that lags may set the
-    observer's clock back: whether a message is late is judged by that clock, but here no tick comes twice.
+    Nobody can order a message whose mote has lost the time, so it passes straight through. A message is late if it was
+    heard after its deadline. A line that lags may set the observer's clock back, but here no tick comes twice.
     """
 
     timed = True
@@ -118,7 +118,7 @@ class TimedRule(Rule):
         """Judge whether a message is late, and queue it."""
         tick = self._clock
         last_tick = deadline(message.stamp, self._phi, self._epsilon, self._delta)
-        late = now > last_tick
+        late = (now if message.heard is None else message.heard) > last_tick
         self.late += late
         # A message is due after the tick of its deadline: within it a lesser one may still arrive. phi = 0 asks for no
         # wait at all, only that the sender's clock has been reached.

@@ -101,7 +101,7 @@ def check(spots: Iterable[Spot], names: Sequence[str], terms: Terms) -> None:
         except TraceError:
             continue  # a fault of this run alone, told with its name
         for name in names:
-            build(name, network, terms)
+            build(name, network, terms).rule()
 
 
 def compare(

@@ -362,7 +362,7 @@ class Station:
             counts.rssi = read.heard.rssi
             counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
         here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
-        self.timeline.reached = present
+        self.timeline.reached = present if reached is None or present is None else max(present, reached)
         if message is None:
             counts.duplicates += 1
             return [*found, Arrived(*here, copy=True)]

@@ -68,7 +68,7 @@ class Timeline:
     """The lines of a network's gateways.
 
     `present` is the observer's clock, in cycles: up to then everything that was heard is in. A line that lags may set
-    it back. `reached`: how far it had got when it was last looked at, since the last data message.
+    it back. `reached`: the furthest that it had got when it was looked at, which deliveries went by.
     """
 
     def __init__(self, deployment: Deployment, allowance_ns: int | None = None) -> None:
@@ -197,7 +197,7 @@ class Timeline:
             return TimedFrame(frame, idle, posed=True)
         if not idle.in_sync or not self._is_expected(arrival, idle):
             return TimedFrame(frame, idle)
-        reading = self._hear(arrival.gateway, idle.time, arrival.mono_ns)
+        reading = self.clock.hear(arrival.gateway, idle.time, arrival.mono_ns)
         self._epoch_ns = arrival.mono_ns
         return TimedFrame(frame, idle, happenings=self._tell_reading(arrival, counts, reading))
 
@@ -313,19 +313,13 @@ class Timeline:
         before = self._time_before(arrival.mono_ns)
         found = self._enter_epoch(arrival, heard.epoch)
         if heard.epoch == self.epoch:
-            reading = self._hear(arrival.gateway, heard.time, mono_ns)
+            reading = self.clock.hear(arrival.gateway, heard.time, mono_ns)
             counts.pairing.cycles = reading.cycles
             self._learn_round(heard.round, heard.time, reading.cycles)
             found += self._tell_reading(arrival, counts, reading)
             if reading.restarted and self.guard is not None:
                 self.guard.started_afresh(arrival.mono_ns, before)
         return found
-
-    def _hear(self, gateway: int, time32: int, mono_ns: int) -> ClockReading:
-        reading = self.clock.hear(gateway, time32, mono_ns)
-        if reading.led:  # the clock was set back
-            self.reached = None
-        return reading
 
     def _take_time(
         self, arrival: Arrival, counts: GatewayCounts, message: Beacon | Health

@@ -37,9 +37,11 @@ def network_of(start: Event | None, deployment: Deployment, gateways: int = 1) -
         raise TruthError("not a log of the testbed: its first line is not a start event")
     motes = start.nodes - gateways
     if not 0 < motes <= deployment.network.motes:
+        more = start.nodes - deployment.network.motes
+        way_on = f": if it has {more} gateways, say --gateways {more}" if more > gateways else ""
         raise TruthError(
             f"{start.nodes} nodes, {gateways} of them gateways, do not fit {deployment.network.name}, "
-            f"which has {deployment.network.motes} motes"
+            f"which has {deployment.network.motes} motes{way_on}"
         )
     return ScenarioNetwork(deployment, tuple(range(motes)), tuple(range(motes, start.nodes)))
 

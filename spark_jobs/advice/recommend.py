@@ -96,5 +96,5 @@ def write(
     write_page(
         out,
         "A stamp and a wait for this network",
-        [*all_runs_parts(together, adviser.question.tolerance, list(map(str, faults))), *each],
+        [*all_runs_parts(together, list(map(str, faults))), *each],
     )

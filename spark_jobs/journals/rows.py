@@ -23,6 +23,7 @@ from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Input, find
 
 Paths = Sequence[str | Path]
+KINDS = {"trace": "a trace", "testbed": "a log of the testbed"}
 SKETCHED = 8  # segments for each worker at a time
 WHERE = [pa.field("run", pa.string()), pa.field("site", pa.string())]
 RUNS = pa.schema(
@@ -61,9 +62,10 @@ def runs_of(inputs: Iterable[Input]) -> pa.Table:
 
 def records(engine: Engine, paths: Paths) -> Frame:
     """Every record as it was written."""
-    tasks = [
-        (str(path), *described(folder)) for folder in journal_folders(paths) for path in segment_paths(folder)
-    ]
+    folders = journal_folders(paths)
+    if not folders:
+        raise JobError(f"{', '.join(map(str, paths))}: there is no log")
+    tasks = [(str(path), *described(folder)) for folder in folders for path in segment_paths(folder)]
     return engine.rows(_records_of, tasks, RECORDS)
 
 
@@ -96,7 +98,12 @@ def _rows_of(
     deployment: str,
     schema: pa.Schema,
 ) -> Frame:
-    found = [segments(item) for item in _inputs(paths, deployment) if item.kind == "journal"]
+    inputs = _inputs(paths, deployment)
+    if other := next((item for item in inputs if item.kind != "journal"), None):
+        raise JobError(
+            f"{other.path}: {KINDS[other.kind]}, not a log: `ingest` puts it into tables; read those"
+        )
+    found = [segments(item) for item in inputs]
     sketches = _sketches(engine, [segment for run in found for segment in run[:-1]])
     tasks = [segment for run in found for segment in begun(run, islice(sketches, len(run) - 1))]
     return engine.rows(partial(_part, which, schema), tasks, schema)

@@ -93,11 +93,8 @@ def continuum(
         deployment=known.deployment,
         is_field=known.is_field,
         arrived=known.rows,
-        out_of_sync=known.rows - planned.counted - planned.unknown,
-        unknown=planned.unknown,
-        complete=100 * (1 - planned.unsure / planned.counted)
-        if known.has_truth and planned.counted
-        else None,
+        counts=planned.counts,
+        has_truth=known.has_truth,
         least=reduce(add, least),
         most=reduce(add, most),
     )
@@ -219,13 +216,11 @@ def analyse(
     ties: Ties = "sequence",
     after: Callable[[TraceFiles, list[ContinuumRow], Engine, Path], None] | None = None,
 ) -> Analysed:
-    """Compute the continuum of each trace. Faults are noted when found. `after` is called with the rows of each, while
-    the engine is there."""
+    """Compute the continuum of each trace. The faults of some are noted, those of all are raised. `after` gets the rows
+    of each while the engine is there."""
     if scratch is not None:
         prepare(scratch, "--scratch")
     traces, faults = open_traces(folders)
-    for fault in faults:
-        note(f"{job}: {fault}")
     rows: list[ContinuumRow] = []
     large = sum(trace.rows for trace in traces) > SMALL
     if traces:
@@ -250,7 +245,8 @@ def analyse(
                         after(trace, found, engine, own)
                 except TraceFault as fault:
                     faults.append(fault)
-                    note(f"{job}: {fault}")
     if not rows:
-        raise JobError("nothing could be analysed")
+        raise JobError("; ".join(map(str, faults)) or "nothing was chosen to be measured")
+    for why in faults:
+        note(f"{job}: {why}")
     return Analysed(traces, rows, faults)

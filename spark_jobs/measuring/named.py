@@ -68,7 +68,7 @@ def play_rule(task: PlayTask) -> Answer:
     write_whole(task.path, task.trace.rows, row_of[played.order], played.left)
     figures: dict[str, float] = {"late": played.late, "saturated": played.saturated}
     if task.stamp.layout.is_variable:
-        figures["bytes_mean"] = float((-(-played.bits // 8)).mean())
+        figures["bytes_mean"] = float((-(-played.bits[stream.arrival_message] // 8)).mean())
     return Answer("played", None, None, Delivery(path=task.path), figures, int(played.hold.max()))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from basestation.analysis import survey
-from basestation.analysis.survey import Context, Question, Survey
+from basestation.analysis.survey import Context, Counts, Question, Survey
 from basestation.analysis.view import View, clock_of, view_of
 from spark_jobs.engine import Spread
 from spark_jobs.traces.files import TraceFiles, read_rows, told_of
@@ -44,13 +44,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A trace ready to be counted in parts: how many messages are counted, of how many in sync nothing tells the
-    causes, and of how many counted ones not all causes are known."""
+    """A trace ready to be counted in parts."""
 
     parts: list[Part]
-    counted: int
-    unknown: int
-    unsure: int
+    counts: Counts
 
 
 def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[TraceSegment]:
@@ -114,8 +111,9 @@ def survey_segment(task: tuple[TraceSegment, Question]) -> Survey:
     segment, asked = task
     trace = segment.trace
     view = load_judged(segment, ["stamp.r", "stamp.c"], asked.horizon if trace.has_truth else 0)
+    clock = trace.deployment.clock
     with told_of(trace.folder):
-        return survey.survey(view, asked, 2 * trace.deployment.clock.epsilon, trace.has_truth)
+        return survey.survey(view, asked, 2 * clock.epsilon, clock.delta + clock.epsilon, trace.has_truth)
 
 
 def plan(segments: Sequence[TraceSegment], spread: Spread, longest: int = 0) -> Plan:
@@ -133,9 +131,7 @@ def plan(segments: Sequence[TraceSegment], spread: Spread, longest: int = 0) -> 
         asked = survey.questions(firsts, horizon, trace.motes)
         surveys: list[Survey] = list(spread(survey_segment, list(zip(segments, asked, strict=True))))
         needed = max(one.reach for one in surveys) + clock.delta + clock.epsilon + 1
-    counted, unknown, unsure = (
-        sum(getattr(one, name) for one in surveys) for name in ("counted", "unknown", "unsure")
-    )
+    counts = Counts(*(sum(same) for same in zip(*(one.counts for one in surveys), strict=True)))
     plain = Context(horizon, survey.block_begins(firsts[0], _clock_at(trace, trace.rows - 1), horizon))
     contexts: Iterable[Context] = [plain] * len(segments)
     if trace.has_truth:
@@ -147,9 +143,8 @@ def plan(segments: Sequence[TraceSegment], spread: Spread, longest: int = 0) -> 
         for i, one in zip(doubtful, spread(survey_segment, again), strict=True):
             truths[i] = one.truth
         with told_of(trace.folder):
-            contexts = list(survey.contexts(plain, truths, firsts, counted))
-    parts = [Part(*part) for part in zip(segments, contexts, strict=True)]
-    return Plan(parts, counted, unknown, unsure)
+            contexts = list(survey.contexts(plain, truths, firsts, counts.counted))
+    return Plan([Part(*part) for part in zip(segments, contexts, strict=True)], counts)
 
 
 def _clock_at(trace: TraceFiles, row: int) -> int:

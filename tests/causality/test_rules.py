@@ -234,6 +234,16 @@ def test_late_means_arrived_after_the_deadline(name, traffic, phi):
     assert all(d.late == (d.arrived > deadline(d.message.stamp, waited, EPSILON, DELTA)) for d in out)
 
 
+@pytest.mark.parametrize("name", ["causal", "dapw", "cbd"])
+def test_a_message_is_late_by_when_a_gateway_heard_it(name):
+    """Several lines may hold the observer's clock back, and a host that slept finds it ahead."""
+    policy, last_tick = make_rule(name, 100, EPSILON, DELTA), 10 + DELTA + EPSILON
+    policy.receive(Message(0, 1, Stamp(10, 0, (1,)), heard=last_tick + 1), last_tick - 2)
+    assert policy.late == 1
+    policy.receive(Message(1, 1, Stamp(10, 0, (1,)), heard=last_tick), last_tick + 9)
+    assert policy.late == 1
+
+
 @pytest.mark.parametrize("name", ["dapw", "cbd"])
 def test_a_late_message_leaves_at_the_end_of_its_tick_in_order_with_the_others(name):
     policy = make_rule(name, 100, EPSILON, DELTA)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from basestation.causality.order import Stamp, deadline
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.causality.truth import Send
@@ -150,7 +151,8 @@ def write(trace: Trace, folder: Path, row_group: int) -> Path:
 def by_the_objects(
     trace: Trace, policy: str, phi: int, tolerate: float | None = None
 ) -> tuple[Violations, list[int], int]:
-    """Violations, holds in order of arrival, and how many were late: by `engine_objects`, over the whole trace."""
+    """Violations, holds in order of arrival, and how many were late: by `engine_objects`, over the whole trace. A timed
+    rule's message is late if it was heard after its deadline."""
     table = trace.messages.filter(trace.messages["in_sync"])
     scheme, motes = timed_scheme_of(trace.deployment), trace.deployment.network.motes
     source, sequence, clock, batch = (table[n].to_numpy() for n in ("source", "sequence", "clock", "batch"))
@@ -179,4 +181,9 @@ def by_the_objects(
     ]
     hold = np.zeros(count, np.int64)
     hold[delivered.order] = delivered.left - clock[delivered.order]
-    return count_violations(sends), hold.tolist(), delivered.late
+    late = delivered.late
+    if tolerate is None:
+        waits = phi, scheme.epsilon, scheme.delta
+        stamped = zip(observed.r.tolist(), observed.c.tolist(), table["heard"].to_pylist(), strict=True)
+        late = sum(heard > deadline(Stamp(r, c, ()), *waits) for r, c, heard in stamped)
+    return count_violations(sends), hold.tolist(), late

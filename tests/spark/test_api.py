@@ -11,6 +11,7 @@ import pytest
 import spark_jobs
 from basestation.analysis.advice import Advice
 from basestation.cli import main as basestation
+from basestation.comparing.catalogue import Terms
 from spark_jobs.journals.source import register
 from spark_jobs.session import JobError
 
@@ -166,3 +167,87 @@ def test_a_length_of_time_that_is_none_is_refused(seconds):
         spark_jobs.clocks(None, None, None, seconds)
     with pytest.raises(JobError, match="window_s is"):
         spark_jobs.watch(None, "logs", "out", window_s=seconds)
+
+
+def refused(call):
+    """The message of the one error that a caller has to know."""
+    with pytest.raises(spark_jobs.JobError) as error:
+        call()
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "values", "said"),
+    [
+        ("policies", ["dwap"], "policies: 'dwap' is not one of none, causal, dapw, cbd, own"),
+        ("phis", [40, 140], "phis: 140 is not a whole number from 0 to 100"),
+        ("phis", [-50], "phis: -50 is not"),
+        ("phis", [50.5], "phis: 50.5 is not"),
+        ("schemes", ["foo"], "schemes: 'foo' is not one of dpc1,"),
+        ("schemes", "shlc", "schemes is 'shlc': give a list of values"),
+        ("entries", [0], "entries: 0 is not a whole number from 1, or all"),
+        ("entries", ["some"], "entries: 'some' is not"),
+        ("packings", ["bit"], "packings: 'bit' is not one of bits, bytes"),
+        ("counts", ["receives"], "counts: 'receives' is not one of events, sends"),
+        ("counter_bits", [17], "counter_bits: 17 is not a whole number from 1 to 16"),
+        ("tolerates", [float("nan")], "tolerates: nan is not a number from 0 to 100"),
+    ],
+)
+def test_a_choice_of_what_there_is_not_is_refused(setting, values, said):
+    assert refused(lambda: spark_jobs.Choice(**{setting: values})).startswith(said)
+
+
+def test_what_is_asked_wrongly_is_one_kind_of_error(spark, place, measured, capsys):
+    tables, trace = str(place / "tables"), str(place / "trace")
+    runs = spark_jobs.runs(spark, tables)
+    assert "figure: 'men' is not one of mean," in refused(
+        lambda: spark_jobs.recommend(measured, runs, figure="men")
+    )
+    assert "`continuum` has no column scheme" in refused(lambda: spark_jobs.recommend(runs, runs))
+    assert "`runs` has no column deployment" in refused(lambda: spark_jobs.recommend(measured, measured))
+    assert "`frames` has no column fate" in refused(lambda: spark_jobs.links(runs))
+    assert "schemes: 'foo' is not one of none," in refused(
+        lambda: spark_jobs.compare(spark, tables, schemes=["foo"])
+    )
+    for terms in (Terms(policy="dwap"), Terms(phi=140)):
+        assert str(terms.policy if terms.phi == 100 else terms.phi) in refused(
+            lambda terms=terms: spark_jobs.compare(spark, tables, ["shlc"], terms)
+        )
+    assert "no path is given" in refused(lambda: spark_jobs.compare(spark, []))
+    command("simulate", "--scheme", "kn", "--messages", 200, "--trace", trace)
+    capsys.readouterr()
+    assert "a trace, not a log: `ingest` puts it into tables" in refused(
+        lambda: spark_jobs.messages(spark, trace)
+    )
+    assert "there is no log" in refused(lambda: spark_jobs.read_journals(spark, trace))
+    nowhere = str(place / "nope")
+    assert refused(lambda: spark_jobs.continuum(spark, nowhere)) == f"{nowhere} does not exist"
+    assert f"{nowhere} does not exist" in refused(
+        lambda: spark_jobs.continuum(spark, [tables, nowhere], CHOICE)
+    )
+
+
+def test_every_column_is_told_where_it_comes_from(spark, place, measured):
+    """Each docstring names the columns, and says whether the function is eager."""
+    tables = str(place / "tables")
+    frames, messages, runs = (
+        read(spark, tables) for read in (spark_jobs.frames, spark_jobs.messages, spark_jobs.runs)
+    )
+    made = [
+        (spark_jobs.read_journals, spark_jobs.read_journals(spark, str(place / "logs"))),
+        (spark_jobs.frames, frames),
+        (spark_jobs.messages, messages),
+        (spark_jobs.runs, runs),
+        *((spark_jobs.links, table) for table in spark_jobs.links(frames)),
+        (spark_jobs.clocks, spark_jobs.clocks(frames, messages, runs)),
+        (spark_jobs.continuum, measured),
+        (spark_jobs.recommend, spark_jobs.recommend(measured, runs)),
+        (spark_jobs.compare, spark_jobs.compare(spark, tables, ["none"])),
+    ]
+    for function, frame in made:
+        words = set(re.findall(r"\w+", function.__doc__))
+        assert set(frame.columns) <= words, function.__name__
+    for name in spark_jobs.__all__:
+        function = getattr(spark_jobs, name)
+        if not isinstance(function, type):
+            assert re.search("eager|lazy", function.__doc__, re.IGNORECASE), name

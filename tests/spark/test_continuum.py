@@ -285,7 +285,7 @@ def test_the_command_without_json_is_a_table(tmp_path, simulated, capsys):
     )
     out = capsys.readouterr().out
     assert "dpc2" in out
-    assert "hlc 4 bits: can't be answered: the trace carries kn stamps" in out
+    assert "hlc 4 bits) can't be answered: the trace carries kn stamps" in out
 
 
 def test_one_bad_trace_does_not_keep_the_others_back(tmp_path, simulated, capsys):

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from rich.console import Console
 
 from basestation.analysis import page, report
 from tests.spark.test_recommend import row
@@ -31,6 +32,20 @@ def test_no_two_stamps_have_one_colour():
     lines = [(f"stamp {number}", [row(1, 0.0, 1.0)]) for number in range(30)]
     looks = report._looks(lines)
     assert len({look["color"] for look in looks}) == 30
+
+
+def test_a_refusal_is_told_once_with_how_many_it_concerns(capsys):
+    refused = [
+        row(1, None, 0.0, answered="no", reason="there are no events", scheme=scheme, entries=k, phi=phi)
+        for scheme, k in (("kn", 1), ("kn", 2), ("hlc", 1))
+        for phi in (0, 40, 100)
+    ]
+    other = row(1, None, 0.0, answered="no", reason="too long", scheme="dpc1")
+    report.show(Console(width=200), [*refused, other])
+    assert capsys.readouterr().out.splitlines() == [
+        "9 configurations (kn 1 events, kn 2 events, hlc 4 bits) can't be answered: there are no events",
+        "1 configuration (dpc1) can't be answered: too long",
+    ]
 
 
 def test_tables_sort_and_the_page_fits_a_phone(browser, tmp_path):

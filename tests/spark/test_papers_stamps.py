@@ -20,7 +20,9 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import trace_of
 from basestation.simulator.simulation import generate, measure
 from basestation.traces.files import read_trace, write_trace
+from packet_formats.boards import BOARDS
 from packet_formats.deployment import from_dict
+from packet_formats.layout import layout_of
 from spark_jobs import comparing, run
 from spark_jobs.engine import Cores
 from spark_jobs.measuring.continuum import continuum
@@ -236,3 +238,18 @@ def test_simulate_takes_the_deployments_stamp_with_its_rule(logged, tmp_path):
     assert (row["scheme"], row["policy"], row["violated_pairs"]) == ("vector", "vector", 0)
     done = CliRunner().invoke(simulate, ["-d", "net.toml", "--messages", "200", "--scheme", "shlc", "--json"])
     assert done.exit_code == 0, done.stderr
+
+
+def test_the_bytes_on_the_air_are_those_of_the_real_stamps(tmp_path):
+    """A barrier's stamp is mostly shorter than its longest."""
+    options = replace(OPTIONS, loss=0.0)
+    trace = trace_of(generate(options), deployed("barrier"))
+    write_trace(trace, tmp_path / "trace")
+    choice = Choice(schemes=["barrier"])
+    (row,) = continuum(open_trace(tmp_path / "trace"), choice, Cores(1).each, tmp_path)
+    deployment = trace.deployment
+    radio, tinyos = BOARDS[deployment.network.board].radio, layout_of(deployment).tinyos
+    lengths = pc.binary_length(trace.messages["payload"]).to_pylist()
+    assert row.wire_bytes == sum(radio.air_bytes(length, tinyos) for length in lengths)
+    assert row.air_bytes == pytest.approx(row.wire_bytes / row.arrived)
+    assert row.air_bytes < 0.97 * radio.air_bytes(row.payload_bytes, tinyos)

@@ -1,6 +1,7 @@
 """From a trace to a setting: the smallest that will do, and what it saves."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from basestation.analysis.advice import (
     recommend,
     sentence,
     strain_in_words,
+    with_more_data,
 )
 from basestation.analysis.choices import Choice
 from basestation.analysis.front import on_front
@@ -69,6 +71,7 @@ def row(stamp_bytes: int, mean: float | None, hold: float, **changes) -> Continu
         hold_mean=hold,
         hold_mean_ms=4 * hold,
         delivered=1000,
+        high=mean,
     )
     return replace(base, **changes)
 
@@ -102,31 +105,57 @@ def test_what_is_not_known_or_does_not_fit_is_never_recommended():
 
 def test_a_bound_and_a_confidence_are_told_apart():
     (one,) = recommend(
-        [row(1, 0.04, 1.0, mean_most=0.18, low=0.0, high=0.55)], EXAMPLE, Question("mean", 0.5)
+        [row(1, 0.04, 1.0, mean_most=0.18, low=0.0, high=0.45)], EXAMPLE, Question("mean", 0.5)
     )
-    assert (
-        "0.04 to 0.18% violations, at most 0.55% at 95% confidence, too few messages to be sure"
-        in sentence(one, 0.5)
+    assert "0.04 to 0.18% violations, at most 0.45% at 95% confidence;" in sentence(one)
+    assert answer(one).endswith("0.04 to 0.18% violations, at most 0.45% at 95% confidence.")
+
+
+def test_the_upper_bound_decides_unless_the_order_is_proven():
+    """187 messages: 0.53% seen, at most 3.1%. That is not surely within 1%, so what is proven is taken."""
+    asked = Question("mean", 1.0)
+    seen = row(0, 0.53, 1.0, low=0.0, high=3.1, delivered=187)
+    proven = row(2, 0.0, 20.0, exact=True, phi=100, low=0.0, high=2.0, delivered=187)
+    assert recommend([seen], EXAMPLE, asked) == []
+    (chosen,) = recommend([seen, proven], EXAMPLE, asked)
+    assert chosen.stamp_bytes == 2
+    short = [replace(one, low=None, high=None) for one in (seen, proven)]  # too short for a bound
+    assert [one.stamp_bytes for one in recommend(short, EXAMPLE, asked)] == [2]
+    sure = replace(seen, high=0.9)
+    assert recommend([sure, proven], EXAMPLE, asked)[0].stamp_bytes == 0
+
+
+def test_what_more_data_would_allow_is_said():
+    seen = row(0, 0.53, 1.0, low=0.0, high=3.1, delivered=187)
+    proven = row(2, 0.0, 20.0, exact=True, phi=100, low=0.0, high=2.0, delivered=187)
+    asked = Question("mean", 1.0)
+    said = with_more_data([seen, proven], asked)
+    assert said.startswith(
+        "about 5,600 messages with as few violations would allow kn 0 events, cbd at phi 40%"
     )
-    said = answer(one, 0.5)
-    assert said.startswith("Too few messages to be sure. Take kn")
-    assert said.endswith("at most 0.18% violations here (0.55% at 95% confidence).")
+    assert "0-byte stamp, 0.53% violations here" in said
+    none_seen = replace(seen, mean=0.0)
+    assert with_more_data([none_seen, proven], asked).startswith("about 580 messages ")  # 187 * 3.1
+    assert with_more_data([replace(seen, high=None), proven], asked).startswith("a longer run ")
+    assert with_more_data([seen, proven], Question("mean", 0.0)) is None  # no number of messages shows 0%
+    assert with_more_data([replace(seen, high=0.9), proven], asked) is None  # it is taken already
 
 
-def test_doubt_is_told_where_the_bound_breaks_the_tolerance_and_nothing_proves_it():
-    def told(tolerance: float, **changes) -> list[str]:
-        (one,) = recommend([row(1, 0.0, 1.0, **changes)], EXAMPLE, Question("mean", tolerance))
-        return [sentence(one, tolerance), answer(one, tolerance)]
-
-    assert all("sure" not in said for said in told(0.5, low=0.0, high=0.4))
-    few, endless = "oo few messages to be sure", "o log is long enough to be sure of 0%"
-    assert all(few in said for said in told(0.5))  # too short for a bound
-    assert all(few in said for said in told(0.0, low=0.0, high=3.0))
-    assert all(endless in said for said in told(0.0, low=0.0, high=0.1))
-    for said in told(0.5, low=0.0, high=0.66, exact=True, phi=100):
-        assert "by proof" in said
-        assert "confidence" not in said
-        assert "sure" not in said
+def test_violations_of_a_late_host_do_not_speak_against_a_proof():
+    """The network brought all messages in time; this host read some too late. The two are told apart."""
+    proven = row(4, 0.08, 5.0, mean_most=10.17, high=12.0, exact=True, phi=100, network_late=0, host_late=86)
+    asked = Question("mean", 0.0, guaranteed=True)
+    (one,) = recommend([proven], EXAMPLE, asked)
+    told = "in causal order by proof if messages come in time; here "
+    assert f"{told}this host read 86 messages too late: 0.08 to 10.17% violations;" in sentence(one)
+    assert recommend([replace(proven, network_late=1)], EXAMPLE, asked) == []
+    assert recommend([replace(proven, host_late=0)], EXAMPLE, asked) == []  # then a clock was off
+    both = replace(proven, mean=0.0, network_late=1)
+    said = answer(recommend([both], EXAMPLE, asked)[0])
+    assert f"{told}the network brought 1 message too late and this host read 86 messages too late: " in said
+    calm = replace(proven, mean=0.0, host_late=0)
+    said = sentence(recommend([calm], EXAMPLE, asked)[0])
+    assert "in causal order by proof, 0 to 10.17% violations as far as this log tells;" in said
 
 
 def test_a_simulated_network_that_breaks_the_tolerance_itself_is_told_once():
@@ -146,8 +175,8 @@ def test_a_simulated_network_that_breaks_the_tolerance_itself_is_told_once():
 
 def test_doubtful_violations_do_not_speak_against_a_proof():
     proven = row(4, 0.0, 5.0, exact=True, phi=100, mean_most=0.3)
-    assert recommend([proven], EXAMPLE, Question("mean", 0.0)) == []
-    assert len(recommend([proven], EXAMPLE, Question("mean", 0.0, guaranteed=True))) == 1
+    for guaranteed in (False, True):
+        assert len(recommend([proven], EXAMPLE, Question("mean", 0.0, guaranteed))) == 1
     assert recommend([replace(proven, mean=0.1)], EXAMPLE, Question("mean", 0.0, guaranteed=True)) == []
 
 
@@ -161,7 +190,7 @@ def test_savings_are_against_the_deployment_s_own_stamp_also_if_it_was_not_measu
 def test_of_a_radio_that_is_not_ours_no_energy_is_told():
     generic = replace(EXAMPLE, network=replace(EXAMPLE.network, board="generic"))
     (chosen, *_) = recommend([row(1, 0.0, 9.0)], generic, Question("mean", 0.0))
-    assert "saves 1 byte a message" in sentence(chosen, 0.0)
+    assert "saves 1 byte a message" in sentence(chosen)
 
 
 @pytest.mark.parametrize(
@@ -169,14 +198,14 @@ def test_of_a_radio_that_is_not_ours_no_energy_is_told():
     [(1, "saves 1 byte and"), (2, "no bytes saved"), (5, "costs 3 bytes and")],
 )
 def test_savings_are_said_in_words(size, said):
-    assert said in sentence(recommend([row(size, 0.0, 9.0)], EXAMPLE, Question("mean", 0.0))[0], 0.0)
+    assert said in sentence(recommend([row(size, 0.0, 9.0)], EXAMPLE, Question("mean", 0.0))[0])
 
 
 def test_a_stamp_of_varying_length_counts_with_its_mean():
     rows = [row(5, 0.0, 1.0, scheme="barrier", policy="barrier", phi=100, bytes_mean=2.5, answered="played")]
     (chosen,) = recommend(rows, EXAMPLE, Question("mean", 0.0))
     assert (chosen.stamp_bytes, chosen.bytes_saved) == (2.5, -0.5)
-    assert "by its own rule: 2.5-byte stamp" in sentence(chosen, 0.0)
+    assert "by its own rule: 2.5-byte stamp" in sentence(chosen)
 
 
 def test_among_equals_the_provable_stamp_is_taken():
@@ -254,10 +283,10 @@ def test_several_runs_are_pooled_and_the_worst_is_named(tmp_path):
     assert advice[0].worst >= advice[0].violations
     first = replace(advice[0], worst=0.25)
     why = "c: no message of this run has the network's time"
-    page = "".join(all_runs_parts([first], 50.0, [why]))
+    page = "".join(all_runs_parts([first], [why]))
     assert f"The worst run is {first.worst_run}, with 0.25%" in page
     assert f"Left out: {why.replace(chr(39), '&#x27;')}." in page
-    assert "The worst run" not in "".join(all_runs_parts([replace(first, worst=0.0)], 50.0))
+    assert "The worst run" not in "".join(all_runs_parts([replace(first, worst=0.0)]))
 
 
 def test_the_command(trace, tmp_path, capsys):
@@ -304,6 +333,8 @@ def test_the_ledger_is_offered_at_the_tolerance(trace, tmp_path, capsys):
 def test_when_nothing_will_do_it_says_the_best_there_is(trace, capsys):
     arguments = [str(trace), "--no-spark", "--scheme", "dpc1", "--phi", "40"]
     assert run("recommend", arguments) == 1
-    assert "nothing will do; the fewest violations are" in capsys.readouterr().out
-    assert run("recommend", [*arguments, "--tolerance", "90"]) == 0
+    said = capsys.readouterr().out
+    assert "nothing will do: nothing is proven or surely within the tolerance" in said
+    (tolerance,) = re.findall(r"--tolerance (\S+) would take it", said)
+    assert run("recommend", [*arguments, "--tolerance", tolerance]) == 0
     assert "take dpc1" in capsys.readouterr().out

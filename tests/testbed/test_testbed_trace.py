@@ -67,6 +67,7 @@ def test_the_same_log_is_the_same_run():
 def test_a_log_that_does_not_fit_is_refused():
     with pytest.raises(TruthError, match="not a start event"):
         network_of(None, deployment())
-    with pytest.raises(TruthError, match="9 nodes, 1 of them gateways, do not fit meadow, which has 3"):
-        network_of(Start(0, 1, 9, 1), deployment())
+    with pytest.raises(TruthError, match="which has 3 motes: if it has 2 gateways, say --gateways 2"):
+        network_of(Start(0, 1, 5, 1), deployment())
+    assert network_of(Start(0, 1, 5, 1), deployment(), 2).gateways == (3, 4)
     assert network_of(Start(0, 1, 3, 1), deployment()).motes == (0, 1)

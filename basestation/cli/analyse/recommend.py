@@ -36,7 +36,7 @@ FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
     type=job_options.PERCENT,
     default=0.0,
     show_default=True,
-    help="Violations allowed, in per cent.",
+    help="Violations allowed, in per cent, at 95% confidence.",
 )
 @click.option(
     "--figure",
@@ -110,9 +110,9 @@ def command(
             for line in advice.lines(one, asked):
                 common.out.print(line, markup=False, soft_wrap=True)
         elif not one.advice:
-            common.note(f"recommend: run {one.trace.run}: {advice.why_nothing(one.rows, figure)}")
+            common.note(f"recommend: run {one.trace.run}: {advice.why_nothing(one.rows, asked)}")
     if not as_json and together:
-        said = advice.sentence(together[0], tolerance)
+        said = advice.sentence(together[0])
         common.out.print(f"all runs: take {said}", markup=False, soft_wrap=True)
     if as_json:
         for row in (*together, *(row for one in advised for row in one.advice)):
