@@ -348,12 +348,12 @@ class Station:
         if data.source >= motes:
             text = f"source {data.source} is no mote of this deployment, which has 0..{motes - 1}"
             return [self._strange(arrival, "source", text)]
-        # `reached` is what the log has of the clock, so a replay gives the rule the same.
-        present = self.timeline.clock.at(arrival.mono_ns)
+        # The log has `reached` and when the message was heard, so a replay gives the rule the same tick. A line that
+        # lagged has set the clock back to when the message was heard.
         cycles, reached = read.cycles, self.timeline.reached
-        tick = self._tick(reached)
-        heard_tick = tick if cycles is None else self.timeline.tick(cycles)
         timed = cycles is not None
+        heard_tick = self._tick(cycles if timed else reached)
+        tick = min(self._tick(reached), heard_tick)
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
         reception = self.observer.receive(data, tick, heard_tick, held, timed, read.heard is None and timed)
         counts, message = self._mote(data.source), reception.message
@@ -362,7 +362,6 @@ class Station:
             counts.rssi = read.heard.rssi
             counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
         here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
-        self.timeline.reached = present if reached is None or present is None else max(present, reached)
         if message is None:
             counts.duplicates += 1
             return [*found, Arrived(*here, copy=True)]
