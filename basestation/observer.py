@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from basestation.causality.boots import ROUND, UNTIMED, Numbers
+from basestation.causality.boots import NO_BYTES, ROUND, UNTIMED, Numbers
 from basestation.causality.causal_graph import CausalGraph
 from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message
@@ -32,12 +32,6 @@ class Reception(NamedTuple):
 
 
 DUPLICATE = Reception(None)
-
-
-def _digest(data: Data) -> int:
-    """A number of 32 bits for all that a message says but for its hops, which relays change; never 0."""
-    said = data.in_sync, data.saturated, data.complete, data.stamp, data.receipts, data.data, data.age
-    return hash(said) & 0xFFFFFFFF | 1
 
 
 class Observer:
@@ -99,19 +93,21 @@ class Observer:
         token: Any = None,
         timed: bool = True,
         guessed: bool = False,
+        digest: int = NO_BYTES,
     ) -> Reception:
         """Take a message while the observer's clock reads `now`; `token` comes back with its delivery.
 
         It was heard at `now`, or at `heard`: a line may be behind another one, and stamps are read against the time
         of their own reception. `timed`: the time was known; else the ticks say nothing of when it came. `guessed`: it
-        may have been heard later than that, if what the guess goes by was late.
+        may have been heard later than that, if what the guess goes by was late. `digest`: see `data_digest`; where
+        nobody knows it, two messages of one number are copies.
         """
         heard = now if heard is None else heard
         if self.is_stray(data):
-            return self._receive_stray(data, now, heard if timed else UNTIMED, token)
+            return self._receive_stray(data, now, token, digest)
         source, known = data.source, self._reader.newest(data.source)
         tick = heard if timed else UNTIMED
-        found = self._numbers.accept(source, data.boot, data.sequence, tick, known, _digest(data))
+        found = self._numbers.accept(source, data.boot, data.sequence, tick, known, digest)
         if found is None:
             self.duplicates += 1
             return DUPLICATE
@@ -147,9 +143,9 @@ class Observer:
         """Whether it has a MIC that holds no time."""
         return not data.in_sync and self._deployment.security.mic > 0
 
-    def _receive_stray(self, data: Data, now: int, heard: int, token: Any) -> Reception:
-        """Its stamp is read by itself alone: it may be of any time."""
-        found = self._strays.accept(data.source, data.boot, data.sequence, heard, digest=_digest(data))
+    def _receive_stray(self, data: Data, now: int, token: Any, digest: int) -> Reception:
+        """It may be of any time: its stamp is read by itself alone, and no silence makes a copy a new message."""
+        found = self._strays.accept(data.source, data.boot, data.sequence, UNTIMED, digest=digest)
         if found is None:
             self.duplicates += 1
             return Reception(None, stray=True)

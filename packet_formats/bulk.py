@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ Bytes = NDArray[np.uint8]
 FLAG_IN_SYNC, FLAG_SATURATED, FLAG_COMPLETE = 1, 2, 4
 BOOT_SHIFT, BOOT_MASK = 3, 7
 HOPS_SHIFT, HOPS_MASK = 6, 3
+NOT_HOPS = 0xFF ^ HOPS_MASK << HOPS_SHIFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,19 @@ def payload_crc16(frames: Frames) -> NDArray[np.uint16]:
         stepped = crc << np.uint16(8) ^ _CRC16_OF_BYTE[high ^ frames.payload[:, column]]
         crc = np.where(column < frames.length, stepped, crc)
     return crc
+
+
+_CRC32_OF_BYTE = np.array([~crc32(bytes([byte]), 0xFFFFFFFF) & 0xFFFFFFFF for byte in range(256)], np.uint32)
+
+
+def data_digests(frames: Frames, layout: DataLayout) -> NDArray[np.uint32]:
+    """The `messages.data_digest` of every payload."""
+    crc = np.full(len(frames), 0xFFFFFFFF, np.uint32)
+    for column in range(frames.payload.shape[1]):
+        byte = frames.payload[:, column] & np.uint8(NOT_HOPS if column == layout.flags_at else 0xFF)
+        stepped = crc >> np.uint32(8) ^ _CRC32_OF_BYTE[crc.astype(np.uint8) ^ byte]
+        crc = np.where(column < frames.length, stepped, crc)
+    return np.maximum(~crc, 1)
 
 
 def data_dtype(layout: DataLayout) -> np.dtype[np.void]:

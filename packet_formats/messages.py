@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
+from zlib import crc32
 
 from construct import (
     Array,
@@ -65,6 +66,13 @@ class Data:
     age: int = (
         0  # of the event when the stamp was made, as packet_formats.ages codes it; with a schedule alone
     )
+
+
+def data_digest(payload: bytes, layout: DataLayout) -> int:
+    """What all copies of a data message have in common, as a number of 32 bits that is never 0."""
+    said = bytearray(payload)
+    said[layout.flags_at] &= 0x3F  # without the hops, which relays change
+    return crc32(said) or 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.analysis.columns import Ints, Rows, changes, column, filled, where
+from basestation.causality.boots import BOOTS
 from packet_formats.deployment import CRYSTAL_HZ
 
 WINDOW_S = 600
@@ -188,7 +189,7 @@ def _losses(came: Rows) -> pa.Table:
 
 
 def _reboots(came: Rows) -> pa.Table:
-    """The rise of each mote's boot count, at the window of its first message after it."""
+    """The rise of each mote's boot count, at the window of its first message after it; by 8, it has started anew."""
     life = came["low"] >> LIFE
     order = np.lexsort((life, came["at"], came["window"] & 1, came["mote"]))
     mote, life = came["mote"][order], life[order]
@@ -196,7 +197,9 @@ def _reboots(came: Rows) -> pa.Table:
     above = np.cumsum(changes(mote)) * (np.ptp(life) + 1 if len(life) else 1)
     rise = np.diff(np.maximum.accumulate(life + above) - above, prepend=0)
     up = np.flatnonzero(~changes(mote) & (rise > 0))
-    return pa.table(where(came, order[up], "mote", "window") | {"reboots": rise[up]})
+    return pa.table(
+        where(came, order[up], "mote", "window") | {"reboots": np.where(rise[up] == BOOTS, 1, rise[up])}
+    )
 
 
 def _links(tally: pa.Table, came: Rows) -> pa.Table:

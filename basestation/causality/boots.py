@@ -18,7 +18,8 @@ BOOTS = 8  # boot counts that the wire tells apart
 UNTIMED = -1  # the tick of a message that came before the time was known
 NO_BYTES = 0  # in place of a digest: nobody knows what a message says
 VARIANTS = 4  # of one number that are told apart; of more, the last place is the newest's
-NEAR = 16  # numbers; a mote that says what it said a round before, and is no further on, may be a dull one
+FIRST = 4  # messages of a mote that starts with an erased memory: one of them should come
+FAR = 16  # numbers; a smaller step is a few lost messages, or a few late ones
 
 # What the messages of one boot say: of each sequence field `VARIANTS` digests of 32 bits, `NO_BYTES` where none is.
 Contents: TypeAlias = "array[int]"
@@ -28,10 +29,16 @@ def no_contents() -> Contents:
     return array("I", [NO_BYTES]) * (ROUND * VARIANTS)
 
 
-NOTHING = no_contents()[:VARIANTS]
+NO_VARIANTS = no_contents()[1:VARIANTS]
+
+
+def may_be_anew(boot: int, field: int, ahead: int) -> bool:
+    """Whether a message, so many numbers ahead, may be one of the first after a mote's memory was erased."""
+    return boot == 0 and field < FIRST and abs(ahead) > FAR
+
 
 # Which message of its mote one is: its life (boots counted on from the count first heard of), its sequence number,
-# whether it is a copy, whether it is the first one of its boot, whether the mote has started anew since its last one.
+# whether it is a copy, whether it is the first one of its boot, whether the mote has started since its last one.
 Numbering = tuple[int, int, bool, bool, bool]
 
 
@@ -39,16 +46,28 @@ Numbering = tuple[int, int, bool, bool, bool]
 class MoteBoots:
     """One mote's boots, and the sequence numbers of each boot, heard at ticks of the observer's clock.
 
-    A new boot count is a reboot; an older one soon after a reboot is that of a copy which took long. Copies that took
-    different ways arrive out of order, but not long apart: within `patience` ticks of the newest number a field is
-    read as the nearest one, and the same one twice is a copy. After a longer silence everything older is settled, and
-    the next number is a later one, however many were lost. What came before the time was known, at tick `UNTIMED`, is
-    no silence: the first time known says nothing of when it came.
+    Copies that took different ways arrive out of order, but no more than `patience` ticks apart. What came before the
+    time was known, at tick `UNTIMED`, is no silence: the first time known says nothing of when it came. `digest`
+    stands for all bytes of a message but for its hops, which relays change. The first row that fits counts:
 
-    `digest` stands for all that a message says but for its hops, which relays change. One with the number of another
-    and other bytes is no copy: both are messages, and one of them is somebody else's. One with the bytes of the last
-    that had its sequence field is a replay if it would be far ahead, or one that is missing: after a silence, too. That
-    proves nothing of a mote whose own messages repeat after a round.
+    | boot count on the wire                              | boot                                          |
+    |-----------------------------------------------------|-----------------------------------------------|
+    | the present one                                     | the present one                               |
+    | heard within the patience                           | that one: the message took long               |
+    | up to 3 before the present one, which is that young | that one                                      |
+    | any other                                           | a new one: the mote has started               |
+
+    | sequence number in that boot                        | message                                       |
+    |-----------------------------------------------------|-----------------------------------------------|
+    | the first one                                       | new                                           |
+    | after a silence the next with its field             | new; or the mote has started anew             |
+    | else the nearest to the newest, which has not come  | new; or the mote has started anew             |
+    | which came with the same bytes                      | copy                                          |
+    | which came with other bytes                         | new, and `differs`: one of the two is         |
+    |                                                     | somebody else's; or the mote has started anew |
+
+    A mote that starts anew has an erased memory, and counts boots and messages from 0 again (`_is_anew`). That is as
+    if it had booted eight times.
 
     `sequences` has for each boot count on the wire the newest number, its tick, and which came: a bit each, from the
     newest downwards. `bases` has what is added to a sequence number of each boot, so that no two messages of the mote
@@ -60,70 +79,89 @@ class MoteBoots:
     sequences: dict[int, list[int]] = field(default_factory=dict)
     bases: dict[int, int] = field(default_factory=dict)
     newest: int | None = None
-    contents: dict[int, Contents] = field(default_factory=dict)  # by boot
-    repeats: bool = False  # its messages say the same again after a round
+    contents: dict[int, Contents] = field(default_factory=dict)  # of the same boots as `sequences`
+    first: int = 0  # the number of its present boot that was heard first
     differs: bool = field(default=False, compare=False)  # the last one taken had another's number
 
     def copy(self) -> MoteBoots:
         sequences = {boot: list(known) for boot, known in self.sequences.items()}
         contents = {boot: told[:] for boot, told in self.contents.items()}
         bases = dict(self.bases)
-        return MoteBoots(self.life, self.booted, sequences, bases, self.newest, contents, self.repeats)
+        return MoteBoots(self.life, self.booted, sequences, bases, self.newest, contents, self.first)
 
     def accept(self, boot: int, field: int, now: int, patience: int, digest: int = NO_BYTES) -> Numbering:
         """Take the message with this boot count and sequence field on the wire, heard at tick `now`."""
-        life, rebooted, self.differs = self.life, False, False
+        self.differs = False
         if self.booted == UNTIMED:
             self.booted = now
-        before = self._said(boot, field)
-        again = digest != NO_BYTES and digest in before
-        if boot != life % BOOTS:
-            later = (boot - life) % BOOTS
-            if again and not self.repeats and later > BOOTS // 2 and boot in self.sequences:
-                return life - BOOTS + later, unwrap(field, self.sequences[boot][0], ROUND), True, False, False
-            life, rebooted = self._other_boot(boot, now, patience)
-        known = self.sequences.get(boot)
-        if known is None:
-            self.sequences[boot] = [field, now, 1]
-            self._keep(boot, field, digest)
-            return life, field, False, True, rebooted
+        life, known = self._life_of(boot, now, patience), self.sequences.get(boot)
+        if known is None or life > self.life:
+            return self._begin(life, field, now, digest)
         newest, heard, seen = known
-        silent = UNTIMED not in (now, heard) and now - heard > patience
         if heard == UNTIMED:
-            known[1] = now
+            known[1] = heard = now
+        silent = now != UNTIMED and now - heard > patience
         sequence = unwrap(field, newest + (ROUND if silent else WINDOW), ROUND)
         ahead = sequence - newest
-        here = ahead <= 0 and bool(seen >> -ahead & 1)
-        if again and not here and not self.repeats and not 0 < ahead <= NEAR:
-            return life, sequence - ROUND, True, False, False
-        if here:
-            if again or digest == NO_BYTES or before[0] == NO_BYTES:
-                return life, sequence, True, False, False
-            self.differs = True
-            self._keep(boot, field, digest, min(VARIANTS - before.count(NO_BYTES), VARIANTS - 1))
-            return life, sequence, False, False, False
-        self._keep(boot, field, digest)
+        came = ahead <= 0 and bool(seen >> -ahead & 1)
+        if came and self._says(boot, field, digest):
+            return life, sequence, True, False, False
+        if life == self.life and self._is_anew(field, ahead, came, now):
+            return self._begin(life + BOOTS, field, now, digest)
+        self._keep(boot, field, digest, came)
+        self.differs = came
         if ahead > 0:
-            self.repeats |= again
-            known[0], known[1], known[2] = sequence, now, (seen << ahead | 1) & SEEN
+            known[:] = sequence, now, (seen << ahead | 1) & SEEN
         else:
             known[2] = seen | 1 << -ahead
         return life, sequence, False, False, False
 
-    def _said(self, boot: int, field: int) -> Contents:
-        """The digests of the messages with this sequence field."""
-        told = self.contents.get(boot)
-        return NOTHING if told is None else told[field * VARIANTS : (field + 1) * VARIANTS]
+    def _life_of(self, boot: int, now: int, patience: int) -> int:
+        """The life that a boot count means: the present one, one before, or a new one."""
+        later = (boot - self.life) % BOOTS
+        if not later:
+            return self.life
+        young = now == UNTIMED or now - self.booted <= patience
+        before = not self.is_silent(boot, now, patience) or (later > BOOTS // 2 and young)
+        return self.life + later - before * BOOTS
 
-    def _keep(self, boot: int, field: int, digest: int, variant: int = 0) -> None:
-        """What the newest message with this sequence field says; as the first one of its number, it is alone."""
-        told = self.contents.get(boot)
-        if told is None:
-            told = self.contents[boot] = no_contents()
-        place = field * VARIANTS
-        if variant == 0:
-            told[place : place + VARIANTS] = NOTHING
-        told[place + variant] = digest
+    def _is_anew(self, field: int, ahead: int, came: bool, now: int) -> bool:
+        """Whether one of the first messages of boot 0 shows that the mote has started with an erased memory.
+
+        Else it would have given a number twice, or `ahead` messages were lost in less than half or more than twice the
+        time that the mote takes to send as many.
+        """
+        if not may_be_anew(self.life % BOOTS, field, ahead):
+            return False
+        newest, heard, _ = self.sequences[0]
+        sent, lost = (newest - self.first) * (now - heard), ahead * (heard - self.booted)
+        return came or (ahead > 0 and not lost <= 2 * sent <= 4 * lost)
+
+    def _begin(self, life: int, field: int, now: int, digest: int) -> Numbering:
+        """The first message of a boot. Eight boots ago its boot count had nothing to do with this one."""
+        boot, started = life % BOOTS, life > self.life
+        if started:
+            self.life, self.booted = life, now
+        if life == self.life:
+            self.first = field
+        self.sequences[boot], self.contents[boot] = [field, now, 1], no_contents()
+        self._keep(boot, field, digest, False)
+        return life, field, False, True, started
+
+    def _says(self, boot: int, field: int, digest: int) -> bool:
+        """Whether a message with this number said the same, as far as anybody knows."""
+        told = self.contents[boot][field * VARIANTS : (field + 1) * VARIANTS]
+        return digest in told or NO_BYTES in (digest, told[0])
+
+    def _keep(self, boot: int, field: int, digest: int, came: bool) -> None:
+        """What a message says: alone, or beside others that came with its number."""
+        told, place = self.contents[boot], field * VARIANTS
+        if came:
+            others = told[place + 1 : place + VARIANTS]
+            told[place + min(VARIANTS - others.count(NO_BYTES), VARIANTS - 1)] = digest
+        else:
+            told[place] = digest
+            told[place + 1 : place + VARIANTS] = NO_VARIANTS
 
     def is_silent(self, boot: int, now: int, patience: int) -> bool:
         """Whether nothing of this boot was heard for so long that any number of messages may have been lost."""
@@ -149,17 +187,6 @@ class MoteBoots:
             self.newest = number
         return number
 
-    def _other_boot(self, boot: int, now: int, patience: int) -> tuple[int, bool]:
-        """The life that another boot count means, and whether the mote has started anew."""
-        later = (boot - self.life) % BOOTS
-        if later > BOOTS // 2 and (now == UNTIMED or abs(now - self.booted) <= patience):
-            return self.life - BOOTS + later, False
-        # The same boot count eight boots ago has nothing to do with this one.
-        self.life, self.booted = self.life + later, now
-        self.sequences.pop(boot, None)
-        self.contents.pop(boot, None)
-        return self.life, True
-
 
 class Numbered(NamedTuple):
     """A message's number in its boot, its number among all of its mote, and whether it opens a boot."""
@@ -167,7 +194,7 @@ class Numbered(NamedTuple):
     sequence: int
     number: int
     fresh: bool
-    before: int | None  # the boot count before, if the mote has started anew
+    before: int | None  # the boot count before, if the mote has started
     differs: bool = False  # another message had this number before
 
 

@@ -180,7 +180,7 @@ class FieldReader:
         else:
             numbers = zip(*(table[name].to_pylist() for name in ("sequence", "number")), strict=True)
             named = zip(messages, numbers, strict=True)
-            found = [self._place(*message, *number) for message, number in named]
+            found = [self._place(*message[:-1], *number) for message, number in named]
         self._nodes += found
         self._count()
         return found
@@ -205,8 +205,8 @@ class FieldReader:
             "number": pa.array([None if node is None else node.number for node in nodes], pa.int64()),
         }
 
-    def _read(self, data: Data, heard: int, guessed: bool) -> Node | None:
-        found = self._observer.receive(data, heard, guessed=guessed)
+    def _read(self, data: Data, heard: int, guessed: bool, digest: int) -> Node | None:
+        found = self._observer.receive(data, heard, guessed=guessed, digest=digest)
         return None if found.message is None or found.stray else self._add(found.message, data, heard)
 
     def _place(self, data: Data, heard: int, guessed: bool, sequence: int, number: int | None) -> Node | None:
@@ -242,27 +242,21 @@ class FieldReader:
             self.settled += 1
 
 
-def messages_in(table: pa.Table, deployment: Deployment) -> Iterator[tuple[Data, int, bool]]:
-    """The messages of a table, the ticks at which they were heard, and whether that was guessed too early."""
+def messages_in(table: pa.Table, deployment: Deployment) -> Iterator[tuple[Data, int, bool, int]]:
+    """The messages of a table, when they were heard, whether that was guessed too early, and their digests."""
     layout = layout_of(deployment)
-    rows = decoded(table, layout)
+    rows, digests = decoded(table, layout)
     names = ("source", "sequence", "saturated", "complete", "boot", "receipt_source", "receipt_sequence")
-    when = zip(table["heard"].to_pylist(), guessed_early(table, deployment).tolist(), strict=True)
+    early = guessed_early(table, deployment).tolist()
+    more = zip(table["heard"].to_pylist(), early, digests.tolist(), strict=True)
     columns = [rows[name].tolist() for name in names]
     stamps = bulk.stamps_of(rows, layout.stamp)
     said = [row.tobytes() for row in rows["data"]]
-    told = zip(*columns, stamps, said, table["in_sync"].to_pylist(), when, strict=True)
-    for source, sequence, saturated, complete, boot, motes, numbers, stamp, what, in_sync, (
-        heard,
-        early,
-    ) in told:
+    told = zip(*columns, stamps, said, table["in_sync"].to_pylist(), more, strict=True)
+    for source, sequence, saturated, complete, boot, motes, numbers, stamp, what, in_sync, known in told:
         own = (source, sequence)
         receipts = tuple(pair for pair in zip(motes, numbers, strict=True) if pair != own)
-        yield (
-            Data(source, sequence, stamp, in_sync, saturated, complete, boot, 0, receipts, what),
-            heard,
-            early,
-        )
+        yield Data(source, sequence, stamp, in_sync, saturated, complete, boot, 0, receipts, what), *known
 
 
 def guessed_early(table: pa.Table, deployment: Deployment) -> NDArray[np.bool_]:
@@ -271,7 +265,7 @@ def guessed_early(table: pa.Table, deployment: Deployment) -> NDArray[np.bool_]:
     return np.asarray(guessed & (r > table["heard"].to_numpy() + deployment.lead), np.bool_)
 
 
-def decoded(table: pa.Table, layout: DataLayout) -> NDArray[np.void]:
+def decoded(table: pa.Table, layout: DataLayout) -> tuple[NDArray[np.void], NDArray[np.uint32]]:
+    """What the payloads hold, and their digests."""
     frames = bulk.Frames.of_payload_list(table["payload"].to_pylist(), layout)
-    rows: NDArray[np.void] = bulk.decode_data(frames, layout)[0]
-    return rows
+    return bulk.decode_data(frames, layout)[0], bulk.data_digests(frames, layout)

@@ -53,8 +53,6 @@ Pairs = Iterable[tuple[int, Any]]
 IN_SYNC, LQI_KNOWN = 1, 4
 NOTHING = NO_TIME
 WRAP = 1 << 32  # of the wire's times
-NOT_HOPS = 0x3F  # relays change the flags' two upper bits
-MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits evenly mixed: the golden ratio's
 
 
 class Fate(IntEnum):
@@ -95,7 +93,7 @@ class Carry:
                 *(sorted(known.items()) for known in (mote.sequences, mote.bases)),
                 mote.newest,
                 [[boot, _listed(told)] for boot, told in sorted(mote.contents.items())],
-                mote.repeats,
+                mote.first,
             ]
             for source, mote in sorted(self.motes.items())
         ]
@@ -122,11 +120,12 @@ def _mote(
     bases: Pairs = (),
     newest: int | None = None,
     contents: Pairs = (),
-    repeats: bool = False,
+    first: int | bool = False,
 ) -> MoteBoots:
-    """An older carry has no numbers, and nothing of what messages say."""
-    told = {boot: _contents(digests) for boot, digests in contents}
-    return MoteBoots(life, booted, dict(sequences), dict(bases), newest, told, repeats)
+    """An older carry has no numbers, or a truth value last: then its digests are of another kind."""
+    listed = {} if isinstance(first, bool) else dict(contents)
+    told = {boot: _contents(listed.get(boot, ())) for boot, _ in sequences}
+    return MoteBoots(life, booted, dict(sequences), dict(bases), newest, told, int(first))
 
 
 def _listed(told: Contents) -> list[tuple[int, list[int]]]:
@@ -339,19 +338,9 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
         rows[name] = data[name]
     if layout.mic:  # strays are numbered apart, as if other motes had sent them
         rows["source"] += np.where(data["in_sync"], 0, deployment.network.motes).astype("u2")
-    rows["digest"] = _digests(frames, layout)
+    rows["digest"] = bulk.data_digests(frames, layout)
     rows["told"] = np.cumsum(np.bincount(places, minlength=len(frames)))
     return _Decoded(arrived, frames, data, heard, fates, untimed, Sketch(rows, told, lines))
-
-
-def _digests(frames: Frames, layout: DataLayout) -> NDArray[np.uint32]:
-    """A number for all that each payload says, but for its hops; never `NO_BYTES`."""
-    found = np.zeros(len(frames), np.uint64)
-    for column in range(frames.payload.shape[1]):
-        byte = frames.payload[:, column] & np.uint8(NOT_HOPS if column == layout.flags_at else 0xFF)
-        stepped = (found ^ byte.astype(np.uint64)) * MIX
-        found = np.where(column < frames.length, stepped ^ stepped >> np.uint64(29), found)
-    return (found >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
 
 
 def _first_fates(frames: Frames, reasons: NDArray[np.uint8], layout: DataLayout) -> NDArray[np.uint8]:
@@ -509,8 +498,9 @@ def _follow(told: Sketch, deployment: Deployment, before: Carry, numbering: Numb
     ticks = np.where(timed, cycles[messages] >> shift, UNTIMED)
     clock = _never_falling(np.where(timed, clocks[messages] >> shift, 0), before.tick)
     patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
-    named, motes = numbering(rows[messages], ticks, patience, before.motes)
-    named.number[rows["source"][messages] >= deployment.network.motes] = NOTHING  # of strays
+    strays = rows["source"][messages] >= deployment.network.motes
+    named, motes = numbering(rows[messages], np.where(strays, UNTIMED, ticks), patience, before.motes)
+    named.number[strays] = NOTHING
     after = Carry(
         rows=before.rows + int(np.count_nonzero(named.first & timed)),
         cycles=int(known[-1]) if known[-1] != NOTHING else None,

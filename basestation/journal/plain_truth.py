@@ -57,7 +57,7 @@ class PlainReader:
     def read(self, table: pa.Table) -> None:
         number, above = self._numbered(table)
         here = np.flatnonzero(number >= 1)
-        data, heard = decoded(table, self._layout)[here], table["heard"].to_numpy()[here]
+        data, heard = decoded(table, self._layout)[0][here], table["heard"].to_numpy()[here]
         new = Nodes.empty(len(here), self._motes)
         new.source[:], new.number[:], new.above[:] = data["source"], number[here], above[here]
         new.complete[:] = data["complete"]
@@ -107,8 +107,8 @@ class PlainReader:
             number = pc.fill_null(table["number"], 0).to_numpy()
             return number, number - table["sequence"].to_numpy()
         found = [
-            self._observer.receive(data, heard, guessed=early)
-            for data, heard, early in messages_in(table, self._deployment)
+            self._observer.receive(data, heard, guessed=early, digest=digest)
+            for data, heard, early, digest in messages_in(table, self._deployment)
         ]
         pairs = [
             (0, 0) if one.message is None or one.stray else (one.message.number, one.message.above)

@@ -133,6 +133,10 @@ class MoteCounts:
         """As its health tells it; None where it does not."""
         return self.health.battery_mv if self.health else None
 
+    def ahead(self, sequence: int) -> int:
+        """By how much a number is above the newest of the present boot."""
+        return sequence - self.span.newest if self.span else 0
+
     def begin_span(self) -> None:
         self.lost_before, self.span = self.lost, None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from basestation.causality.boots import BOOTS
 from packet_formats.messages import Data, Message
 from packet_formats.records import Beacon, Heard
 from packet_formats.tinyos import ActiveMessage
@@ -129,9 +130,16 @@ class Strange(Happening):
 
 @dataclass(slots=True)
 class Reboot(Happening):
+    """A mote's messages show that it has started. One that counts from 0 again has started anew: its memory was erased,
+    or another mote is in its place."""
+
     mote: int
-    boot: int
+    boot: int  # modulo 8
     before: int
+
+    @property
+    def is_anew(self) -> bool:
+        return self.boot == 0 and self.before != BOOTS - 1
 
 
 @dataclass(slots=True)

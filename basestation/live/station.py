@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival, Gap, Line, LineCount
+from basestation.causality.boots import BOOTS, may_be_anew
 from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery, Pending
@@ -46,7 +47,7 @@ from packet_formats.ages import UNITS_LOG2, is_again
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data, Message, Unknown
+from packet_formats.messages import Data, Message, Unknown, data_digest
 from packet_formats.phrases import many
 from packet_formats.records import RSSI_UNKNOWN, Downlink, Health, Idle
 from packet_formats.schemes import LEDGER
@@ -121,6 +122,7 @@ class Station:
         self.reasons: Counter[str] = Counter()
         self._boots: dict[int, int] = {}  # of each node, as its health told it,
         self._booted_ns: dict[int, int] = {}  # and when it last did
+        self._anew: set[int] = set()  # motes that count from 0 again, as messages show and no health does yet
 
     # ---- What the runner calls ----
 
@@ -327,6 +329,9 @@ class Station:
             times = int(counts is not None and counts.reboots > 0 and counts.boot == boots % 8)
         else:
             times = (boots - before) % 65536
+        if (node in self._anew and boots % BOOTS == 0) or (counts and _counts_anew(health, counts.health)):
+            self._anew.discard(node)
+            times = times if 0 < times < 32768 else 1
         again = 0 < times < 32768  # else the same, or an older one on a long way
         if times >= 32768 and self.timeline.mono_ns - self._booted_ns[node] > LONG_WAY_NS:
             again, times = True, 1  # it has lost count, or is another mote in its place
@@ -355,7 +360,8 @@ class Station:
         heard_tick = self._tick(cycles if timed else reached)
         tick = min(self._tick(reached), heard_tick)
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
-        reception = self.observer.receive(data, tick, heard_tick, held, timed, read.heard is None and timed)
+        digest, guessed = data_digest(frame.data, self.layout), read.heard is None and timed
+        reception = self.observer.receive(data, tick, heard_tick, held, timed, guessed, digest)
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before, reception.stray)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
@@ -434,10 +440,10 @@ class Station:
         counts.reboots += 1
         counts.restarts.add(now[0])
         counts.begin_span()
-        return [
-            Reboot(*now, data.source, data.boot, before),
-            *self.alarms.mote_changed(data.source, counts, *now),
-        ]
+        reboot = Reboot(*now, data.source, data.boot, before)
+        if reboot.is_anew and (before == 0 or self._boots.get(data.source, before) % BOOTS):
+            self._anew.add(data.source)
+        return [reboot, *self.alarms.mote_changed(data.source, counts, *now)]
 
     def _count_arrival(
         self, counts: MoteCounts, held: HeldMessage, message: Ordered, heard: int, stray: bool
@@ -454,6 +460,8 @@ class Station:
             counts.strays, counts.strayed = counts.strays + 1, True
             return self.alarms.mote_seen(data.source, counts, *self.timeline.now, stray=True)
         if data.boot == counts.boot and not held.differs:
+            if may_be_anew(data.boot, data.sequence, counts.ahead(name.sequence)):
+                counts.losses.deaf = True  # perhaps nothing was lost, and no alarm is due
             counts.add(name.sequence)
         counts.losses.update(counts.received - counts.strays, counts.lost)
         if self._needs_time:
@@ -559,3 +567,11 @@ class Station:
         if counts is None:
             counts = self.motes[mote] = MoteCounts()
         return counts
+
+
+def _counts_anew(health: Health, last: Health | None) -> bool:
+    """Whether a mote that has not booted has sent less than it had: its memory was erased in between."""
+    if last is None or (health.boots, health.epoch) != (last.boots, last.epoch):
+        return False
+    is_later = health.in_sync and last.in_sync and (health.time - last.time) % 2**32 < 2**31
+    return is_later and (health.sent - last.sent) % 65536 >= 32768

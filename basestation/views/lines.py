@@ -125,6 +125,8 @@ def _(happening: Strange) -> TextRow:
 @_row.register
 def _(happening: Reboot) -> TextRow:
     text = f"has booted: boot {happening.boot} (modulo 8) follows {happening.before}"
+    if happening.is_anew:
+        text = f"mote {happening.mote} started anew: it counts boots and messages from 0 again"
     return TextRow("reboot", str(happening.mote), text, "yellow")
 
 

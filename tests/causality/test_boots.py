@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.causality.boots import BOOTS, ROUND, UNTIMED, VARIANTS, MoteBoots, Numbers
+from basestation.causality.boots import BOOTS, FIRST, ROUND, UNTIMED, VARIANTS, MoteBoots, Numbers
 from tests.soak.memory import size_of
 
 PATIENCE = 100
@@ -97,8 +97,54 @@ def test_a_reboot_is_told_once_and_an_old_copy_soon_after_is_none():
     assert numbers.accept(3, 7, 0, 10) == (0, 513, True, 6, False)
     assert numbers.accept(3, 6, 10, 11) == (10, 11, False, None, False)
     assert numbers.accept(3, 7, 0, 12) is None
-    assert numbers.accept(3, 6, 11, 10 + PATIENCE + 1) == (11, 1036, True, 7, False)  # seven boots later
+    assert numbers.accept(3, 6, 11, 11 + PATIENCE + 1) == (11, 1036, True, 7, False)  # seven boots later
     assert numbers.named(3, 513) == (7, 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, BOOTS - 1), st.integers(0, 5), st.integers(0, PATIENCE)), max_size=60)
+)
+def test_within_the_patience_each_message_comes_once_however_often_its_mote_boots(heard):
+    """Up to seven boots, in any order, with copies: a boot count that was heard just now is no boot eight later."""
+    numbers, taken = Numbers(PATIENCE), set()
+    for boot, field, now in sorted(heard, key=lambda one: one[2]):
+        found = numbers.accept(3, boot, field, now, digest=7)
+        assert (found is None) == ((boot, field) in taken)
+        taken.add((boot, field))
+
+
+# ---- Motes that start anew ----
+
+REGULAR = [(0, number % ROUND, 50 * number) for number in range(100, 200)]  # boot, field, tick
+
+
+def after_regular(*heard):
+    """What becomes of messages that a mote sends after a hundred at regular times."""
+    mote = MoteBoots(0, REGULAR[0][2])
+    for place, (boot, field, now) in enumerate(REGULAR):
+        mote.accept(boot, field, now, PATIENCE, 1000 + place)
+    return [mote.accept(*one, PATIENCE, 1 + place) for place, one in enumerate(heard)], mote
+
+
+@given(gap=st.integers(1, ROUND), late=st.integers(-20, 20))
+def test_what_follows_an_outage_is_no_start(gap, late):
+    """The mote goes on as it did: whatever number follows, the time fits it."""
+    (found,), _ = after_regular((0, (199 + gap) % ROUND, 50 * (199 + gap) + late))
+    assert found == (0, 199 + gap, False, False, False)
+
+
+@pytest.mark.parametrize("field", range(FIRST))
+@pytest.mark.parametrize("pause", [1, PATIENCE, 500, 50 * 1000])
+def test_first_numbers_that_do_not_fit_the_time_are_a_start(field, pause):
+    found, mote = after_regular((0, field, 50 * 199 + pause), (0, field + 1, 50 * 199 + pause + 50))
+    assert found == [(BOOTS, field, False, True, True), (BOOTS, field + 1, False, False, False)]
+    assert (mote.life, mote.first, mote.booted) == (BOOTS, field, 50 * 199 + pause)
+
+
+@pytest.mark.parametrize(("boot", "field"), [(0, FIRST), (0, 100), (3, 0)])
+def test_other_numbers_and_other_boots_are_no_start_from_0(boot, field):
+    (found,), _ = after_regular((boot, field, 50 * 199 + 500))
+    assert found == ((0, ROUND + field, False, False, False) if boot == 0 else (3, field, False, True, True))
 
 
 def test_a_late_message_of_the_boot_before_keeps_its_number_though_others_know_of_the_new_boot():

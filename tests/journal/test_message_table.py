@@ -16,14 +16,14 @@ from basestation.journal.message_table import Carry, Fate, read_all
 from basestation.journal.writer import JournalWriter, read_journal
 from basestation.live.happenings import Arrived
 from basestation.live.station import Station
-from basestation.observer import PATIENCE, Observer
+from basestation.observer import Observer
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for
 from basestation.simulator.simulation import build_scheme
 from packet_formats import bulk
 from packet_formats.framing import crc16
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data, decode_message, encode_message
+from packet_formats.messages import Data, data_digest, decode_message, encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import Ack, PacketError, decode_packet, encode_packet
 from tests.journal.logs import refuse, simulated, write
@@ -116,7 +116,7 @@ class OneByOne:
 
     def __init__(self, deployment):
         self.deployment, self.observer = deployment, Observer(deployment)
-        self.pending, self.boots = {}, {}
+        self.pending = {}
         self.cycles, self.epoch, self.clock, self.above = None, 0, 0, 0
         self.rows = []
 
@@ -147,9 +147,9 @@ class OneByOne:
         if not isinstance(message, Data):
             return Fate.FOREIGN
         mine = announced if announced and announced.check == crc16(packet.data) else None
-        return self.take_data(message, mine, note)
+        return self.take_data(message, mine, note, data_digest(packet.data, layout_of(self.deployment)))
 
-    def take_data(self, data, mine, note):
+    def take_data(self, data, mine, note, digest):
         clock, heard = note or (None, None)
         heard = clock if heard is None else heard
         if note and self.cycles is not None:
@@ -164,11 +164,8 @@ class OneByOne:
         self.clock = max(self.clock, (clock or 0) >> shift)
         tick = (heard or 0) >> shift
         reception = self.observer.receive(
-            data, self.clock, tick, timed=heard is not None, guessed=mine is None
+            data, self.clock, tick, timed=heard is not None, guessed=mine is None, digest=digest
         )
-        copy = reception.message is None
-        rebooted = self.note_boot(data, None if heard is None else tick, copy)
-        assert (reception.boot_before is not None) == rebooted
         taken = reception.message
         if taken is None:
             return Fate.DUPLICATE
@@ -178,22 +175,6 @@ class OneByOne:
         head = (taken.source, data.boot, taken.sequence)
         self.rows.append((*head, stamp.r, stamp.c, tick, self.clock, time, stamp.kn))
         return Fate.MESSAGE
-
-    def note_boot(self, data, tick, copy):
-        before, at = self.boots.get(data.source, (data.boot, tick))
-        at = tick if at is None else at
-        long = tick is not None and abs(tick - at) > self.patience
-        later = not copy and data.boot != before and ((data.boot - before) % 8 <= 4 or long)
-        if later or data.source not in self.boots:
-            self.boots[data.source] = (data.boot, tick)
-        else:
-            self.boots[data.source] = (before, at)
-        return later
-
-    @property
-    def patience(self):
-        clock = self.deployment.clock
-        return PATIENCE * (clock.delta + 2 * clock.epsilon)
 
 
 def in_bulk(folder, deployment):

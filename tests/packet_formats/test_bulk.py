@@ -9,7 +9,7 @@ from packet_formats import bulk
 from packet_formats.deployment import from_dict
 from packet_formats.framing import crc16
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.messages import Data, Unknown, decode_message, encode_data, encode_message
+from packet_formats.messages import Data, Unknown, data_digest, decode_message, encode_data, encode_message
 from packet_formats.records import RECORDS, Reason, Record
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet, encode_packet
 from tests.packet_formats.strategies import data_messages, layouts, records, tables
@@ -175,3 +175,17 @@ def test_check_sums_equal_those_of_each_payload(payloads: list[bytes], tinyos: i
     packets = [encode_packet(ActiveMessage(tinyos, 1, 2, 3, payload, source)) for payload in payloads]
     found = bulk.payload_crc16(bulk.Frames.of_packets(packets, tinyos))
     assert found.tolist() == [crc16(payload) for payload in payloads]
+
+
+@given(payloads=st.lists(st.binary(min_size=4, max_size=28), max_size=20), hops=st.integers(0, 3))
+def test_digests_equal_those_of_each_payload_and_of_its_copies(payloads: list[bytes], hops: int) -> None:
+    layout = layout_of(from_dict(tables()))
+    relayed = [bytearray(payload) for payload in payloads]
+    for payload in relayed:
+        payload[layout.flags_at] = payload[layout.flags_at] & 0x3F | hops << 6
+    found = [
+        bulk.data_digests(bulk.Frames.of_payload_list(made, layout), layout).tolist()
+        for made in (payloads, [bytes(payload) for payload in relayed])
+    ]
+    assert found[0] == found[1] == [data_digest(payload, layout) for payload in payloads]
+    assert data_digest(bytes(4), layout) != data_digest(bytes(3) + b"\x01", layout)

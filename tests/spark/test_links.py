@@ -79,6 +79,12 @@ def test_a_small_log_by_hand(cuts):
     assert links["rssi_least"].to_pylist()[2] == -70
 
 
+def test_a_mote_that_started_anew_has_booted_once():
+    """It is in boot 0 again, which is eight lives later."""
+    motes, _ = counted([(1, True, 5, 0, 200, 20, -60), (2, True, 5, 8, 0, 20, -60)], 10)
+    assert (motes["reboots"].to_pylist(), motes["lost"].to_pylist()) == ([1], [0])
+
+
 def test_nothing_seen_is_an_empty_table():
     motes, links = counted([], 10)
     assert len(motes) == len(links) == 0

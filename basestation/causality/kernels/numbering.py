@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from basestation.causality.boots import (
     BOOTS,
-    NEAR,
+    FAR,
+    FIRST,
     NO_BYTES,
     ROUND,
     UNTIMED,
@@ -44,7 +45,7 @@ class BootState(NamedTuple):
     seen: Bits  # by word, the low one first
     base: Ints  # -1 where the numbers were not kept
     contents: Digests  # and by sequence field: the digests of its messages
-    repeats: Flags
+    first: Ints  # of its present boot, by mote
 
     @classmethod
     def of(cls, motes: Mapping[int, MoteBoots], count: int) -> BootState:
@@ -60,7 +61,7 @@ class BootState(NamedTuple):
             seen=np.zeros((*pair, 2), np.uint64),
             base=np.full(pair, -1, np.int64),
             contents=np.zeros((*pair, ROUND, VARIANTS), np.uint32),
-            repeats=np.zeros(one, np.bool_),
+            first=np.zeros(one, np.int64),
         )
         for source, mote in motes.items():
             state.heard[source], state.life[source], state.booted[source] = True, mote.life, mote.booted
@@ -71,7 +72,7 @@ class BootState(NamedTuple):
                 state.seen[at] = seen & LOW, seen >> HALF
             for boot, base in mote.bases.items():
                 state.base[source, boot] = base
-            state.repeats[source] = mote.repeats
+            state.first[source] = mote.first
             for boot, told in mote.contents.items():
                 state.contents[source, boot] = np.frombuffer(told, np.uint32).reshape(ROUND, VARIANTS)
         return state
@@ -91,10 +92,10 @@ class BootState(NamedTuple):
         bases = {
             boot: int(self.base[source, boot]) for boot in np.flatnonzero(self.base[source] >= 0).tolist()
         }
-        newest, repeats = int(self.newest[source]) or None, bool(self.repeats[source])
+        newest, first = int(self.newest[source]) or None, int(self.first[source])
         contents = {boot: array("I", self.contents[source, boot].tobytes()) for boot in sequences}
         life, booted = int(self.life[source]), int(self.booted[source])
-        return MoteBoots(life, booted, sequences, bases, newest, contents, repeats)
+        return MoteBoots(life, booted, sequences, bases, newest, contents, first)
 
 
 @compiled
@@ -118,76 +119,79 @@ def _keep(before: Digests, digest: int) -> None:
 
 
 @compiled
+def _life_of(mote: int, told: int, now: int, patience: int, state: BootState) -> int:
+    later = (told - state.life[mote]) % BOOTS
+    if later:
+        then = state.tick[mote, told] if state.known[mote, told] else UNTIMED
+        recent = now != UNTIMED and then != UNTIMED and now - then <= patience
+        if recent or (later > BOOTS // 2 and (now == UNTIMED or now - state.booted[mote] <= patience)):
+            later -= BOOTS
+    return int(state.life[mote] + later)
+
+
+@compiled
+def _is_anew(mote: int, field: int, ahead: int, came: bool, now: int, state: BootState) -> bool:
+    if state.life[mote] % BOOTS or field >= FIRST or abs(ahead) <= FAR:
+        return False
+    heard = state.tick[mote, 0]
+    sent = (state.sequence[mote, 0] - state.first[mote]) * (now - heard)
+    lost = ahead * (heard - state.booted[mote])
+    return came or (ahead > 0 and not (lost <= 2 * sent and sent <= 2 * lost))
+
+
+@compiled
 def number_messages(
     source: Ints, boot: Ints, field: Ints, tick: Ints, digest: Digests, patience: int, state: BootState
 ) -> tuple[Ints, Ints, Ints, Flags]:
     """For each message its life, its sequence number in it, its number among all of its mote (`UNKNOWN` for a copy, and
     where numbers were not kept), and whether it is the first of its copies."""
-    heard, life_of, booted, newest, known, sequence_of, tick_of, seen_of, base, contents, repeats = state
+    heard, life_of, booted, newest, known, sequence_of, tick_of, seen_of, base, contents, first_of = state
     count = len(source)
     lives, sequences = np.empty(count, np.int64), np.empty(count, np.int64)
     numbers, first = np.full(count, UNKNOWN, np.int64), np.ones(count, np.bool_)
     for i in range(count):
-        mote, told, now = source[i], boot[i], tick[i]
+        mote, told, now, says = source[i], boot[i], tick[i], digest[i]
         if not heard[mote]:
             heard[mote], life_of[mote], booted[mote] = True, told, now
         if booted[mote] == UNTIMED:
             booted[mote] = now
-        life, says = life_of[mote], digest[i]
-        before_it = contents[mote, told, field[i]]
-        again = says != NO_BYTES and (before_it == says).any()
-        if told != life % BOOTS:
-            later = (told - life) % BOOTS
-            if again and not repeats[mote] and later > BOOTS // 2 and known[mote, told]:
-                last = sequence_of[mote, told]
-                lives[i], sequences[i] = life - BOOTS + later, last - (last - field[i]) % ROUND
-                first[i] = False
-                continue
-            if later > BOOTS // 2 and (now == UNTIMED or abs(now - booted[mote]) <= patience):
-                life = life - BOOTS + later
-            else:
-                life += later
+        life, sequence = _life_of(mote, told, now, patience, state), field[i]
+        seen, before = seen_of[mote, told], contents[mote, told, field[i]]
+        begins, ahead, word, bit = not known[mote, told] or life > life_of[mote], 1, 0, np.uint64(0)
+        if not begins:
+            last = sequence_of[mote, told]
+            if tick_of[mote, told] == UNTIMED:
+                tick_of[mote, told] = now
+            silent = now != UNTIMED and now - tick_of[mote, told] > patience
+            latest = last + (ROUND if silent else WINDOW)
+            sequence = latest - (latest - field[i]) % ROUND
+            ahead, came = sequence - last, False
+            if ahead <= 0:
+                word, bit = -ahead // HALF, np.uint64(1) << np.uint64(-ahead % HALF)
+                came = seen[word] & bit != 0
+            first[i] = not (came and ((before == says).any() or says == NO_BYTES or before[0] == NO_BYTES))
+            if first[i] and life == life_of[mote] and _is_anew(mote, field[i], ahead, came, now, state):
+                begins, life, sequence, ahead = True, life + BOOTS, field[i], 1
+            elif first[i] and came:
+                before[min(np.count_nonzero(before), VARIANTS - 1)] = says
+            elif first[i]:
+                _keep(before, says)
+        if begins:
+            if life > life_of[mote]:
                 life_of[mote], booted[mote], known[mote, told] = life, now, False
-                contents[mote, told] = 0
-        seen = seen_of[mote, told]
-        if not known[mote, told]:
-            sequence = field[i]
+            if life == life_of[mote]:
+                first_of[mote] = sequence
             if newest[mote]:
                 base[mote, told] = (newest[mote] // ROUND + 2) * ROUND
             elif not known[mote].any():
                 base[mote, told] = 0
-            known[mote, told] = True
+            known[mote, told], seen[:], contents[mote, told] = True, 0, 0
+            _keep(before, says)
+        if ahead > 0:
             sequence_of[mote, told], tick_of[mote, told] = sequence, now
-            seen[0], seen[1] = np.uint64(1), np.uint64(0)
-            _keep(before_it, says)
+            _shift(seen, ahead)
         else:
-            last, before = sequence_of[mote, told], tick_of[mote, told]
-            silent = now != UNTIMED and before != UNTIMED and now - before > patience
-            if before == UNTIMED:
-                tick_of[mote, told] = now
-            latest = last + (ROUND if silent else WINDOW)
-            sequence = latest - (latest - field[i]) % ROUND
-            ahead = sequence - last
-            word, bit, here = 0, np.uint64(0), False
-            if ahead <= 0:
-                word, bit = -ahead // HALF, np.uint64(1) << np.uint64(-ahead % HALF)
-                here = seen[word] & bit != 0
-            if again and not here and not repeats[mote] and not 0 < ahead <= NEAR:
-                sequence -= ROUND
-                first[i] = False
-            elif here:
-                first[i] = not (again or says == NO_BYTES or before_it[0] == 0)
-                if first[i]:
-                    place = min(np.count_nonzero(before_it), VARIANTS - 1)
-                    before_it[place] = says
-            else:
-                _keep(before_it, says)
-                if ahead > 0:
-                    repeats[mote] |= again
-                    sequence_of[mote, told], tick_of[mote, told] = sequence, now
-                    _shift(seen, ahead)
-                else:
-                    seen[word] |= bit
+            seen[word] |= bit
         lives[i], sequences[i] = life, sequence
         if first[i] and base[mote, told] >= 0:
             numbers[i] = base[mote, told] + sequence + 1
