@@ -258,10 +258,16 @@ class HeldView:
 
 @dataclass(frozen=True, slots=True)
 class OrderView:
-    """One order of messages, and how many in it were overtaken by an effect of theirs, as far as is known."""
+    """One order of messages: how many in it were surely overtaken by an effect of theirs, and how many more may be."""
 
     messages: int
     overtaken: int
+    possible: int
+
+    @property
+    def most(self) -> int:
+        """At most so many were overtaken."""
+        return self.overtaken + self.possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +299,9 @@ class Snapshot:
     tick: int | None
     epoch: int | None
     receipts: bool
-    known: float | None  # share of the sends whose causes are all known
+    known: (
+        float | None
+    )  # share of the delivered messages of which it is known whether an effect left before them
     arrival: OrderView
     delivery: OrderView
     received: int

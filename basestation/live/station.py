@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival, Gap, Line, LineCount
-from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery
 from basestation.live.alarms import CHARGED_MV, LOW_MV, Alarms
@@ -36,7 +35,7 @@ from basestation.live.happenings import (
     Tentative,
     Violation,
 )
-from basestation.live.overtakings import Overtaking, Overtakings
+from basestation.live.overtakings import Out, Overtaking, Overtakings
 from basestation.live.picture import take_picture
 from basestation.live.timeline import TimedFrame, Timeline
 from basestation.live.wait_reasons import listed, shown_names, why_waits
@@ -74,7 +73,7 @@ class HeldMessage:
     number: int = 0
     late: bool = False
     differs: bool = False
-    node: Node | None = None  # in the causal graph
+    out: Out | None = None  # as it is counted; None for a stray
     tentative: bool = False  # a `Tentative` was told of it
     gone: bool = False  # delivered
 
@@ -436,7 +435,7 @@ class Station:
             counts.backlog.add(data.age >= OLD)
         found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)
         now = self.timeline.present or 0
-        held.node, overtakings = self.violations.arrived(message, name, data, heard, now)
+        held.out, overtakings = self.violations.arrived(message, name, data, heard, now)
         return found + self._told(overtakings) if overtakings else found
 
     @property
@@ -466,7 +465,7 @@ class Station:
                 found.append(self._gave_up(held.name, delivery.missing))
             found.append(self._delivered(delivery, held))
             left = delivery.left << self.deployment.clock.tick_log2
-            if held.node is not None and (overtakings := self.violations.delivered(held.node, left)):
+            if held.out is not None and (overtakings := self.violations.delivered(held.out, left)):
                 found += self._told(overtakings)
         return found
 
