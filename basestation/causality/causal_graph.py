@@ -231,9 +231,11 @@ class SureGraph:
     def _place(self, source: int, number: int, above: int) -> Node:
         """The node of a number, after the one before it and before the one after it in its mote's own order."""
         chain = self._chains[source]
-        place = bisect_left(chain, number, key=_number)
-        if place < len(chain) and chain[place].number == number:
-            return chain[place]
+        place = len(chain)
+        if chain and number <= chain[-1].number:
+            place = bisect_left(chain, number, key=_number)
+            if chain[place].number == number:
+                return chain[place]
         node = Node(source, number, above, self._start(source, number))
         chain.insert(place, node)
         if place:
@@ -271,7 +273,7 @@ class SureGraph:
         chain = self._chains[node.source]
         # The newest stays until there is a newer one: its mote may be silent for long
         if chain[-1] is not node:
-            del chain[bisect_left(chain, node.number, key=_number)]
+            del chain[0 if chain[0] is node else bisect_left(chain, node.number, key=_number)]
 
     def _name(self, node: Node, source: int, number: int, how: str) -> None:
         if not 0 <= source < self._motes or source == node.source or number <= node.vector[source]:
@@ -299,10 +301,15 @@ class SureGraph:
         """Find who goes by that name, or wait for it."""
         if alias.source == node.source or not 0 <= alias.source < self._motes:
             return
-        for one in self._known.get(alias[:2], ()):
+        found = None
+        for one in reversed(self._known.get(alias[:2], ())):
             if alias.since <= one.time <= alias.until:
-                self._link(node, one, STAMP)
-                return
+                found = one
+            elif one.time < alias.since - self._patience:
+                break  # and those that came before it are older
+        if found is not None:
+            self._link(node, found, STAMP)
+            return
         node.lost.append(alias)
         wanted = self._wanted.setdefault(alias[:2], [])
         wanted.append((node, alias))
@@ -394,6 +401,10 @@ class SureGraph:
 
     def _settle(self, node: Node) -> None:
         """Settle a message, after its causes. Only somebody who names what is to come has very many that are not."""
+        if all(cause.settled for cause in node.causes):
+            if not node.settled:
+                self._close(node)
+            return
         waiting = [node]
         entered = {node}
         while waiting:

@@ -25,18 +25,16 @@ from basestation.live.happenings import Name
 from basestation.observer import Observer
 from packet_formats.messages import Data
 
-ORDERS = ("arrival", "delivery")
 LOOKED_BACK = 256  # pairs of messages that one arrival makes be looked at: a few in an honest network
 WINDOW_ENTRIES, LEAST_WINDOW, MOST_WINDOW = 200_000, 256, 4096  # vector entries; messages
 
 When = tuple[int, ...]  # when a message was sent: a tick, or a tick and counters where stamps have them
 
 
-class OrderPlace(NamedTuple):
-    """Where in an order a message came out."""
+OrderPlace = tuple[int, int]  # where in an order a message came out, and the observer's clock then, in cycles
 
-    number: int
-    cycles: int
+
+NOWHERE: OrderPlace = (0, 0)
 
 
 class Overtaking(NamedTuple):
@@ -134,6 +132,15 @@ class Doubts:
         return when < self._about.get(source, ())
 
 
+class OrderCount:
+    """One order of messages, and what was overtaken in it: surely, and possibly."""
+
+    def __init__(self, name: str, motes: int) -> None:
+        self.name = name
+        self.messages = self.overtaken = self.possible = 0
+        self.reach, self.doubts = Reach(motes), Doubts()
+
+
 class Overtakings:
     """Counts what came out after its effects, over a window of recent messages: memory stays bounded."""
 
@@ -142,13 +149,9 @@ class Overtakings:
         self._window = max(LEAST_WINDOW, min(MOST_WINDOW, WINDOW_ENTRIES // motes))
         # Where neither stamps nor receipts name anything, a mote's own order is all that is sure.
         self.graph: SureGraph | None = observer.sure_graph(self._window)
-        self._recent: deque[Out] = deque(maxlen=self._window)
+        self._recent: deque[Out] = deque()
         self._newest_heard = LONG_AGO
-        self._reach = {order: Reach(motes) for order in ORDERS}
-        self._doubts = {order: Doubts() for order in ORDERS}
-        self.messages = dict.fromkeys(ORDERS, 0)
-        self.overtaken = dict.fromkeys(ORDERS, 0)
-        self.possible = dict.fromkeys(ORDERS, 0)
+        self.arrival, self.delivery = OrderCount("arrival", motes), OrderCount("delivery", motes)
         self._unordered = 0  # delivered ones of which nobody knows when they were sent
 
     def arrived(
@@ -156,9 +159,7 @@ class Overtakings:
     ) -> tuple[Out, list[Overtaking]]:
         """A message has come for the first time, heard at this tick."""
         out = Out(name, message.number, heard, message.in_sync, data.saturated)
-        self._recent.append(out)
-        if heard > self._newest_heard:
-            self._newest_heard = heard
+        self._keep(out)
         found: list[Overtaking] = []
         if self.graph is not None:
             out.node, grown = self.graph.add(message, heard, data.receipts, data.complete)
@@ -169,11 +170,20 @@ class Overtakings:
         elif out.counted:
             out.sent = self._scheme.sent(message, heard)
         out.when = self._scheme.place(message.stamp) or (out.sent,)
-        return out, found + self._came_out("arrival", out, cycles)
+        return out, found + self._came_out(self.arrival, out, cycles)
+
+    def _keep(self, out: Out) -> None:
+        self._recent.append(out)
+        if out.heard > self._newest_heard:
+            self._newest_heard = out.heard
+        if len(self._recent) > self._window:
+            old = self._recent.popleft()
+            if "delivery" in old.places:
+                old.node = None  # which knows it: neither keeps the other
 
     def delivered(self, out: Out, cycles: int) -> list[Overtaking]:
         self._unordered += not out.counted
-        return self._came_out("delivery", out, cycles)
+        return self._came_out(self.delivery, out, cycles)
 
     def finish(self) -> None:
         """Nothing more comes."""
@@ -184,8 +194,8 @@ class Overtakings:
     @property
     def known(self) -> float | None:
         """The share of delivered messages that were checked fully: it is known whether an effect left before them."""
-        messages = self.messages["delivery"]
-        return 1 - (self._unordered + self.possible["delivery"]) / messages if messages else None
+        messages = self.delivery.messages
+        return 1 - (self._unordered + self.delivery.possible) / messages if messages else None
 
     # ---- One message, to explain it ----
 
@@ -227,8 +237,8 @@ class Overtakings:
         for effect, cause in islice(self._new_pairs(grown), LOOKED_BACK):
             early, late = effect.note, cause.note
             if early is not None and late is not None:
-                for order, place in early.places.items():
-                    if order in late.places and late.places[order] > place:
+                for order in (self.arrival, self.delivery):
+                    if NOWHERE < early.places.get(order.name, NOWHERE) < late.places.get(order.name, NOWHERE):
                         yield from self._overtakes(order, early, late, words)
 
     def _new_pairs(self, grown: Sequence[Growth]) -> Iterator[tuple[Node, Node]]:
@@ -236,28 +246,29 @@ class Overtakings:
         assert self.graph is not None
         for effect, entries in grown:
             if effect.note is not None and effect.note.counted:
-                for order in effect.note.places:
-                    self._reach[order].extend(effect.note)
+                for order in (self.arrival, self.delivery):
+                    if order.name in effect.note.places:
+                        order.reach.extend(effect.note)
             for source, before in entries.items():
                 for cause in self.graph.between(source, before, effect.vector[source]):
                     yield effect, cause
 
-    def _came_out(self, order: str, out: Out, cycles: int) -> list[Overtaking]:
-        self.messages[order] += 1
-        out.places[order] = OrderPlace(self.messages[order], cycles)
+    def _came_out(self, order: OrderCount, out: Out, cycles: int) -> list[Overtaking]:
+        order.messages += 1
+        out.places[order.name] = (order.messages, cycles)
         if not out.counted:
             return []
-        reach, doubts = self._reach[order], self._doubts[order]
-        source, found = out.name.source, []
-        witness = reach.witnesses[source]
-        if witness is not None and reach.numbers[source] >= out.number:
+        reach, source = order.reach, out.name.source
+        found: list[Overtaking] = []
+        if reach.numbers[source] >= out.number and (witness := reach.witnesses[source]) is not None:
             found = list(self._overtakes(order, witness, out, Words()))
-        if order not in out.overtaken and doubts.cover(out):
-            out.possible += (order,)
-            self.possible[order] += 1
-        out.until = self._until(out)
+        if order.doubts.cover(out) and order.name not in out.overtaken:
+            out.possible += (order.name,)
+            order.possible += 1
+        if out.node is not None or not out.until:
+            out.until = self._until(out)
         reach.extend(out)
-        doubts.extend(out)
+        order.doubts.extend(out)
         return found
 
     def _until(self, out: Out) -> When:
@@ -271,15 +282,16 @@ class Overtakings:
         own = (*out.when, 0) if out.saturated else out.when  # a tie of full counters tells nothing
         return min((gap + 1,), own)
 
-    def _overtakes(self, order: str, early: Out, late: Out, words: Words) -> Iterator[Overtaking]:
+    def _overtakes(self, order: OrderCount, early: Out, late: Out, words: Words) -> Iterator[Overtaking]:
         """Each overtaken message counts once; those whose mote has lost the time don't."""
-        if early is late or not (early.counted and late.counted) or order in late.overtaken:
+        name = order.name
+        if early is late or not (early.counted and late.counted) or name in late.overtaken:
             return
-        late.overtaken += (order,)
-        self.overtaken[order] += 1
-        self.possible[order] -= order in late.possible
-        cycles = late.places[order].cycles - early.places[order].cycles
-        yield Overtaking(order, early.name, late.name, max(0, cycles), _why(late, early, words))
+        late.overtaken += (name,)
+        order.overtaken += 1
+        order.possible -= name in late.possible
+        cycles = late.places[name][1] - early.places[name][1]
+        yield Overtaking(name, early.name, late.name, max(0, cycles), _why(late, early, words))
 
 
 def _number(out: Out) -> int:
@@ -287,6 +299,8 @@ def _number(out: Out) -> int:
 
 
 def _why(cause: Out, message: Out, words: Words) -> str:
-    if cause.node is None or message.node is None:
+    if cause.name.source == message.name.source:
         return f"mote {cause.name.source} sent {cause.name} before {message.name}"
+    if cause.node is None or message.node is None:
+        return f"{cause.name} led to {message.name} over others"
     return words.why(cause.node, message.node)

@@ -16,6 +16,7 @@ from basestation.live.counters import (
     mote_view,
 )
 from basestation.live.guard import Verdict
+from basestation.live.overtakings import OrderCount
 from basestation.live.wait_reasons import why_waits
 from packet_formats.schemes import SEQUENCE
 
@@ -40,8 +41,8 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         epoch=timeline.epoch,
         receipts=station.layout.receipts > 0,
         known=station.violations.known,
-        arrival=_order_view(station, "arrival"),
-        delivery=_order_view(station, "delivery"),
+        arrival=_order_view(station.violations.arrival),
+        delivery=_order_view(station.violations.delivery),
         received=station.received,
         delivered=station.delivered,
         held=station.held,
@@ -69,9 +70,8 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
     )
 
 
-def _order_view(station: Station, order: str) -> OrderView:
-    counts = station.violations
-    return OrderView(counts.messages[order], counts.overtaken[order], counts.possible[order])
+def _order_view(order: OrderCount) -> OrderView:
+    return OrderView(order.messages, order.overtaken, order.possible)
 
 
 def _refused(station: Station) -> dict[str, int] | None:

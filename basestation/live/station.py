@@ -116,6 +116,7 @@ class Station:
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
+        self._asked: int | None = None  # the tick in which the rule was last asked what is due
         self._boots: dict[int, int] = {}  # of each node, as its health told it,
         self._booted_ns: dict[int, int] = {}  # and when it last did
 
@@ -140,8 +141,13 @@ class Station:
     def advance(self, mono_ns: int, clock: int | None = None) -> list[Happening]:
         """Time has passed: deliver all that is due. `clock`: see `take`."""
         tick = self.timeline.advance(mono_ns, clock)
-        due = [] if tick is None else self.observer.due(tick)
-        found = self._deliver(due) if due else []
+        found: list[Happening] = []
+        if (
+            tick is not None and tick != self._asked
+        ):  # a rule that was asked in a tick has nothing more due in it
+            self._asked = tick
+            if due := self.observer.due(tick):
+                found = self._deliver(due)
         if self.alarms.next_check is not None and self.timeline.mono_ns >= self.alarms.next_check:
             found += self.alarms.check(*self.timeline.now)
         return found
@@ -328,8 +334,7 @@ class Station:
         if data.source >= motes:
             text = f"source {data.source} is no mote of this deployment, which has 0..{motes - 1}"
             return [self._strange(arrival, "source", text)]
-        # The clock at the line's own time: a timer may have run ahead of it, and a replay has no timers.
-        present = self.timeline.clock.at(arrival.mono_ns)
+        present = self._present(arrival, read)
         cycles, reached, tick = read.cycles, self.timeline.reached, self._tick(present)
         heard_tick = tick if cycles is None else self.timeline.tick(cycles)
         timed = cycles is not None
@@ -356,6 +361,12 @@ class Station:
         counts.untimed += cycles is None
         found += self._count_arrival(counts, held, message, heard_tick, reception.stray)
         return found + self._go_on(held, message, reception)
+
+    def _present(self, arrival: Arrival, read: TimedFrame) -> int | None:
+        """The clock at the line's own time: a timer may have run ahead of it, and a replay has no timers."""
+        if arrival.mono_ns == self.timeline.mono_ns and not read.happenings:
+            return self.timeline.present  # nothing has moved it since
+        return self.timeline.clock.at(arrival.mono_ns)
 
     def _go_on(self, held: HeldMessage, message: Ordered, reception: Reception) -> list[Happening]:
         """What the rule makes of a new message: it holds or discards it, and others may leave."""

@@ -121,8 +121,8 @@ def test_a_message_is_explained_as_why_does_it(ended: ServedRun, deployment: Dep
 def test_a_policy_is_tried_on_the_last_minutes(ended: ServedRun) -> None:
     status, tried = ended.json("/trial?policy=none")
     assert status == 200
-    counts = ended.runner.station.violations
-    arrival, most = counts.overtaken["arrival"], counts.overtaken["arrival"] + counts.possible["arrival"]
+    counts = ended.runner.station.violations.arrival
+    arrival, most = counts.overtaken, counts.overtaken + counts.possible
     assert 0 < arrival < most
     assert (tried["out_of_order_most"], tried["before_most"]) == (most, 0)
     assert (tried["messages"], tried["out_of_order"], tried["before"]) == (MESSAGES, arrival, 0)
