@@ -340,6 +340,8 @@ class Station:
         timed = cycles is not None
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
         reception = self.observer.receive(data, tick, heard_tick, held, timed, read.heard is None and timed)
+        if tick != self._asked:  # a timer has run ahead: in its tick this message may be due
+            self._asked = None
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before, reception.stray)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
@@ -360,7 +362,8 @@ class Station:
         counts.bounded += reception.bounded
         counts.untimed += cycles is None
         found += self._count_arrival(counts, held, message, heard_tick, reception.stray)
-        return found + self._go_on(held, message, reception)
+        found += self._go_on(counts, held, message, reception)
+        return found
 
     def _present(self, arrival: Arrival, read: TimedFrame) -> int | None:
         """The clock at the line's own time: a timer may have run ahead of it, and a replay has no timers."""
@@ -368,14 +371,16 @@ class Station:
             return self.timeline.present  # nothing has moved it since
         return self.timeline.clock.at(arrival.mono_ns)
 
-    def _go_on(self, held: HeldMessage, message: Ordered, reception: Reception) -> list[Happening]:
+    def _go_on(
+        self, counts: MoteCounts, held: HeldMessage, message: Ordered, reception: Reception
+    ) -> list[Happening]:
         """What the rule makes of a new message: it holds or discards it, and others may leave."""
         found: list[Happening] = []
         if reception.discarded:
             found.append(self._discard(held, message))
         else:
             self.held += 1
-            self._mote(message.source).held += 1
+            counts.held += 1
         if reception.deliveries:
             found += self._deliver(reception.deliveries)
         if self.held > self._room:
