@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from basestation.causality.boots import NO_BYTES, ROUND, UNTIMED, Numbers
-from basestation.causality.causal_graph import CausalGraph
+from basestation.causality.causal_graph import CausalGraph, SureGraph
 from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message
 from basestation.causality.rules import Delivery, Pending, Rule, Unfiltered
+from basestation.causality.schemes import Scheme
 from basestation.deployed import rule_of, scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.messages import Data
@@ -52,11 +53,11 @@ class Observer:
         tolerate: float | None = None,
     ) -> None:
         self._deployment = deployment
-        self._scheme = scheme_of(deployment)
-        self._reader = self._scheme.codec().reader()
+        self.scheme = scheme_of(deployment)
+        self._reader = self.scheme.codec().reader()
         clock = deployment.clock
-        self._patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
-        self._numbers, self._strays = Numbers(self._patience), Numbers(self._patience)
+        self.patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
+        self._numbers, self._strays = Numbers(self.patience), Numbers(self.patience)
         self._rule = self._make(policy, phi, tolerate)
         self.received = 0
         self.duplicates = 0
@@ -150,7 +151,7 @@ class Observer:
             self.duplicates += 1
             return Reception(None, stray=True)
         self.received += 1
-        stamp = self._scheme.codec().reader().read(data.stamp, data.source, found.number, now)
+        stamp = self.scheme.codec().reader().read(data.stamp, data.source, found.number, now)
         above = found.number - found.sequence
         message = Message(data.source, found.sequence, stamp, False, data.data, above, token)
         return Reception(message, stray=True, deliveries=[*self._rule.due(now), Delivery(message, now, now)])
@@ -177,7 +178,13 @@ class Observer:
         """A causal graph for the messages that it reads."""
         clock = self._deployment.clock
         wait = clock.delta + 2 * clock.epsilon + 1
-        return CausalGraph(self._scheme, self._deployment.network.motes, self._patience, wait, window)
+        return CausalGraph(self.scheme, self._deployment.network.motes, self.patience, wait, window)
+
+    def sure_graph(self, window: int) -> SureGraph | None:
+        """The same for sure causes alone; None where neither stamps nor receipts name any."""
+        if not self._deployment.stamp.receipts and type(self.scheme).causes is Scheme.causes:
+            return None
+        return SureGraph(self.scheme, self._deployment.network.motes, self.patience, window)
 
     def due(self, now: int) -> list[Delivery]:
         """All that has left by the time the clock reads `now`, in order of delivery."""

@@ -93,6 +93,9 @@ class FrameDecoder:
         *ended, rest = bytes(chunk).split(_FLAG)
         for piece in ended:
             if self._in_sync and not self._held and not self._overrun and len(piece) <= 2 * MAX_BYTES:
+                if not piece:  # between the flags of two frames
+                    self.counters.flags += 1
+                    continue
                 packet = self._whole(piece)
             else:
                 self._hold(piece)

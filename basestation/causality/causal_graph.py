@@ -52,7 +52,8 @@ class Causes(NamedTuple):
 
     `numbers` are sources and numbers. Whatever is not told was sent at tick `gap` or before, by any of the motes in
     `unsure` (None: by any mote). `own_gap` is the same for what is missing because the mote's message before was lost.
-    `whole`: it tells of the causes of its causes too, so that a lost one leaves no gap.
+    `whole`: it tells of the causes of its causes too, so that a lost one leaves no gap. `newest_first`: so stand the
+    aliases.
     """
 
     numbers: Sequence[tuple[int, int]] = ()
@@ -61,6 +62,7 @@ class Causes(NamedTuple):
     own_gap: int = LONG_AGO
     unsure: Sequence[int] | None = None
     whole: bool = False
+    newest_first: bool = False
 
 
 NOTHING_TOLD = Causes()
@@ -96,7 +98,7 @@ class Node:
 
     @property
     def complete(self) -> bool:
-        """Whether all that led to it is known, but for what had left before it came."""
+        """Whether a `CausalGraph` knows all that led to it, but for what had left before it came."""
         return self.settled and self.most is None
 
     def __str__(self) -> str:
@@ -119,17 +121,15 @@ class Teller(Protocol):
     def causes(self, message: Message, sent: int) -> Causes: ...
 
 
-class CausalGraph:
-    """The graph over a window of recent messages: memory stays bounded.
+class SureGraph:
+    """What surely led to each message, over a window of recent ones: memory stays bounded.
 
-    Messages are `add`ed in order of arrival. When one has been here for `patience` ticks it is settled, and has a
-    place in `settled` until somebody takes it from there. Whatever the policy, a message leaves when it arrives or at
-    most `wait` ticks after it was sent. So it is no doubtful cause of one that came after that.
+    Messages are `add`ed in order of arrival. When one has been here for `patience` ticks it is settled: all that was
+    under way with it has come.
     """
 
-    def __init__(self, teller: Teller, motes: int, patience: int, wait: int, window: int) -> None:
-        self._teller, self._motes, self._window = teller, motes, window
-        self._patience, self._wait = patience, wait
+    def __init__(self, teller: Teller, motes: int, patience: int, window: int) -> None:
+        self._teller, self._motes, self._window, self._patience = teller, motes, window, patience
         self._chains: list[list[Node]] = [[] for _ in range(motes)]  # of each mote, by number
         self._booted = [LONG_AGO] * motes
         self._newest = [0] * motes
@@ -143,7 +143,6 @@ class CausalGraph:
         self._left = HANDED  # links that the present message may still hand on over
         self._cut = LONG_AGO  # what was heard up to this tick may lack causes that were not handed on
         self.refused = 0  # names that contradict others
-        self.settled: deque[Node] = deque()
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -232,9 +231,11 @@ class CausalGraph:
     def _place(self, source: int, number: int, above: int) -> Node:
         """The node of a number, after the one before it and before the one after it in its mote's own order."""
         chain = self._chains[source]
-        place = bisect_left(chain, number, key=_number)
-        if place < len(chain) and chain[place].number == number:
-            return chain[place]
+        place = len(chain)
+        if chain and number <= chain[-1].number:
+            place = bisect_left(chain, number, key=_number)
+            if chain[place].number == number:
+                return chain[place]
         node = Node(source, number, above, self._start(source, number))
         chain.insert(place, node)
         if place:
@@ -272,7 +273,7 @@ class CausalGraph:
         chain = self._chains[node.source]
         # The newest stays until there is a newer one: its mote may be silent for long
         if chain[-1] is not node:
-            del chain[bisect_left(chain, node.number, key=_number)]
+            del chain[0 if chain[0] is node else bisect_left(chain, node.number, key=_number)]
 
     def _name(self, node: Node, source: int, number: int, how: str) -> None:
         if not 0 <= source < self._motes or source == node.source or number <= node.vector[source]:
@@ -300,10 +301,15 @@ class CausalGraph:
         """Find who goes by that name, or wait for it."""
         if alias.source == node.source or not 0 <= alias.source < self._motes:
             return
-        for one in self._known.get(alias[:2], ()):
+        found = None
+        for one in reversed(self._known.get(alias[:2], ())):
             if alias.since <= one.time <= alias.until:
-                self._link(node, one, STAMP)
-                return
+                found = one
+            elif one.time < alias.since - self._patience:
+                break  # and those that came before it are older
+        if found is not None:
+            self._link(node, found, STAMP)
+            return
         node.lost.append(alias)
         wanted = self._wanted.setdefault(alias[:2], [])
         wanted.append((node, alias))
@@ -331,7 +337,7 @@ class CausalGraph:
             return
         effect.causes.setdefault(cause, how)
         cause.effects.append(effect)
-        _raise(effect.vector, cause.vector)
+        effect.vector[:] = map(max, effect.vector, cause.vector)
 
     def _hand_on(self, node: Node) -> Iterator[Growth]:
         """What is known of a message holds for its effects, and theirs. Somebody who names what is to come could make
@@ -352,8 +358,53 @@ class CausalGraph:
 
     # ---- What may have led to it ----
 
+    def gap(self, node: Node) -> int:
+        """The tick up to which something may be missing among its own causes, as far as is known now."""
+        if not node.arrived:
+            return LONG_AGO  # whoever names it has the gap
+        told, gap = node.told, node.doubt
+        if told.unsure is None and not node.complete_receipts and told.gap > gap:
+            gap = told.gap
+        before, is_late = None, node.heard <= self._cut
+        for cause, how in node.causes.items():
+            if how == ORDER:
+                before = before or cause
+            elif not cause.arrived and (how == RECEIPT or not told.whole):
+                is_late = True
+        if before is not None and before.above != node.above:
+            is_late = True  # it has forgotten what it had received
+        elif not told.whole and not (
+            node.sequence == 0 if before is None else before.arrived and before.number == node.number - 1
+        ):
+            if told.own_gap > LONG_AGO:
+                gap = max(gap, told.own_gap)
+            else:
+                is_late = True
+        if node.lost and not told.whole:
+            gap = max(gap, *(self._latest(node, alias) for alias in node.lost))
+        return max(gap, node.time + self._teller.reach) if is_late else gap
+
+    def _latest(self, node: Node, alias: Alias) -> int:
+        """When what never came was sent, at the latest: before each that names it, and what that names before it."""
+        namers = self._wanted.get(alias[:2], [])[-NAMERS:]
+        latest = min((one.until for _, one in namers if one.until >= alias.since), default=alias.until)
+        if node.told.newest_first:
+            aliases = node.told.aliases
+            newer = [one[:2] for one in aliases[: aliases.index(alias)]]
+            came = (
+                one.time
+                for one, how in node.causes.items()
+                if how == STAMP and (one.source, one.alias) in newer
+            )
+            latest = min(latest, *came, latest)
+        return latest
+
     def _settle(self, node: Node) -> None:
         """Settle a message, after its causes. Only somebody who names what is to come has very many that are not."""
+        if all(cause.settled for cause in node.causes):
+            if not node.settled:
+                self._close(node)
+            return
         waiting = [node]
         entered = {node}
         while waiting:
@@ -372,8 +423,37 @@ class CausalGraph:
     def _close(self, node: Node) -> None:
         node.settled = True
         self._link_older(node)
+
+    def _link_older(self, node: Node) -> None:
+        """Where what it names at a tick never came, whatever that mote sent before is still a cause."""
+        for alias in node.lost:
+            if alias.at > LONG_AGO:
+                latest = reversed(self._chains[alias.source])
+                older = next((one for one in latest if one.arrived and one.time < alias.at), None)
+                if older is not None and older.number > node.vector[alias.source]:
+                    before = list(node.vector)
+                    self._link(node, older, STAMP)
+                    grown = {mote: old for mote, old in enumerate(before) if node.vector[mote] > old}
+                    self._grown += [(node, grown), *self._hand_on(node)]
+
+
+class CausalGraph(SureGraph):
+    """The same with what may have led to each message, once it is settled: then it has a place in `settled` until
+    somebody takes it from there.
+
+    Whatever the policy, a message leaves when it arrives or at most `wait` ticks after it was sent. So it is no
+    doubtful cause of one that came after that.
+    """
+
+    def __init__(self, teller: Teller, motes: int, patience: int, wait: int, window: int) -> None:
+        super().__init__(teller, motes, patience, window)
+        self._wait = wait
+        self.settled: deque[Node] = deque()
+
+    def _close(self, node: Node) -> None:
+        super()._close(node)
         most = list(node.vector)
-        gap = self._gap(node)
+        gap = self.gap(node)
         for cause in node.causes:
             if cause.doubtful is not None:
                 _raise(most, cause.doubtful)
@@ -395,45 +475,6 @@ class CausalGraph:
         node.doubtful = None if most == node.vector else most
         if node.arrived:
             self.settled.append(node)
-
-    def _link_older(self, node: Node) -> None:
-        """Where what it names at a tick never came, whatever that mote sent before is still a cause."""
-        for alias in node.lost:
-            if alias.at > LONG_AGO:
-                latest = reversed(self._chains[alias.source])
-                older = next((one for one in latest if one.arrived and one.time < alias.at), None)
-                if older is not None and older.number > node.vector[alias.source]:
-                    self._link(node, older, STAMP)
-                    self._grown += self._hand_on(node)
-
-    def _gap(self, node: Node) -> int:
-        """The tick up to which something may be missing among its own causes."""
-        if not node.arrived:
-            return LONG_AGO  # whoever names it has the gap
-        told, late = node.told, node.time + self._teller.reach
-        gaps = [node.doubt]
-        if node.heard <= self._cut:
-            gaps.append(late)
-        if not node.complete_receipts and told.unsure is None:
-            gaps.append(told.gap)
-        before = next((cause for cause, how in node.causes.items() if how == ORDER), None)
-        if before is not None and before.above != node.above:
-            gaps.append(late)  # it has forgotten what it had received
-        elif not told.whole and not (
-            node.sequence == 0 if before is None else before.arrived and before.number == node.number - 1
-        ):
-            gaps.append(told.own_gap if told.own_gap > LONG_AGO else late)
-        if not told.whole:
-            gaps += [self._latest(alias) for alias in node.lost]
-        lost = {how for cause, how in node.causes.items() if not cause.arrived}
-        if RECEIPT in lost or (STAMP in lost and not told.whole):
-            gaps.append(late)
-        return max(gaps)
-
-    def _latest(self, alias: Alias) -> int:
-        """When what never came was sent, at the latest: before each message that names it."""
-        namers = self._wanted.get(alias[:2], [])[-NAMERS:]
-        return min((one.until for _, one in namers if one.until >= alias.since), default=alias.until)
 
     def _last_gone(self, source: int, after: int, last: int, heard: int) -> int:
         """When the last of these messages may have left; those from long before that tick do not matter."""

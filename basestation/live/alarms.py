@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from basestation.arrivals import Gap
 from basestation.live.counters import GatewayCounts, MoteCounts
-from basestation.live.evidence import AGES, FEW, LONG_NS, SECOND, Times
+from basestation.live.evidence import AGES, FEW, LEAST_NS, LONG_NS, SECOND, Times
 from basestation.live.happenings import Alarm, Happening
 
 GATEWAY_SILENCE_NS = 30 * SECOND  # a gateway reports every ten seconds
@@ -106,6 +106,8 @@ class NetworkFacts:
 
 
 def _mote_silent(mote: MoteCounts, mono_ns: int) -> bool:
+    if mono_ns < mote.expected_ns + LEAST_NS:
+        return False
     due = _mote_due(mote)
     return due is not None and mono_ns >= due
 
@@ -406,7 +408,8 @@ class Alarms:
         if not first and listened and pause_ns >= self._short_ns:
             counts.pauses.add(pause_ns)
         counts.seen_ns = counts.expected_ns = mono_ns
-        self._expect(_mote_due(counts))
+        if self.next_check is None or self.next_check > mono_ns + LEAST_NS:  # no mote is due sooner
+            self._expect(_mote_due(counts))
         found = self._look(OF_MESSAGES, mote, counts, mono_ns, wall_ns)
         return found + self._look(NETWORK, 0, self._network, mono_ns, wall_ns) if first else found
 
@@ -520,11 +523,14 @@ class Alarms:
     ) -> list[Happening]:
         found: list[Happening] = []
         for kind in kinds:
-            key, amiss = (kind.what, subject), kind.judge(facts, mono_ns)
+            amiss = kind.judge(facts, mono_ns)
+            if amiss is None or not (amiss or self._raised):
+                continue
+            key = (kind.what, subject)
             if amiss and key not in self._raised:
                 text = self._raised[key] = kind.text(self._name(subject, facts), facts, mono_ns)
                 found.append(Alarm(mono_ns, wall_ns, kind.what, subject, True, text))
-            elif amiss is False and key in self._raised:
+            elif not amiss and key in self._raised:
                 text = f"over: {self._raised.pop(key)}"
                 found.append(Alarm(mono_ns, wall_ns, kind.what, subject, False, text))
             elif amiss and isinstance(facts, NetworkFacts):  # more motes were heard, less room is left

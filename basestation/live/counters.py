@@ -22,13 +22,13 @@ class Rate:
     """Events a second, over the last ten whole seconds."""
 
     def __init__(self) -> None:
-        self._last = [-1, 0]  # a second, and the events in it
+        self._last, self._over_ns = [-1, 0], 0  # a second, and the events in it; when it is over
         self._seconds: deque[list[int]] = deque(maxlen=RATE_SECONDS + 1)
 
     def add(self, mono_ns: int) -> None:
-        second = mono_ns // SECOND
-        if second > self._last[0]:
-            self._last = [second, 0]
+        if mono_ns >= self._over_ns:
+            second = mono_ns // SECOND
+            self._over_ns, self._last = (second + 1) * SECOND, [second, 0]
             self._seconds.append(self._last)
         self._last[1] += 1
 
@@ -59,7 +59,8 @@ class Holds:
     def add(self, ms: float) -> None:
         self._count += 1
         self._sum += ms
-        self._max = max(self._max, ms)
+        if ms > self._max:
+            self._max = ms
         self._recent.append(ms)
 
     def view(self) -> HoldView:
@@ -70,7 +71,7 @@ class Holds:
         return HoldView(self._count, self._sum / self._count, p50, p95, self._max)
 
 
-@dataclass
+@dataclass(slots=True)
 class BootSpan:
     """One boot's sequence numbers: between the first and the newest, what has not come is lost so far."""
 
@@ -79,15 +80,14 @@ class BootSpan:
     received: int = 0
 
     def add(self, sequence: int) -> None:
-        self.first, self.newest = min(self.first, sequence), max(self.newest, sequence)
+        if sequence > self.newest:
+            self.newest = sequence
+        elif sequence < self.first:
+            self.first = sequence
         self.received += 1
 
-    @property
-    def lost(self) -> int:
-        return self.newest - self.first + 1 - self.received
 
-
-@dataclass
+@dataclass(slots=True)
 class MoteCounts:
     """One mote, as it is counted."""
 
@@ -126,7 +126,12 @@ class MoteCounts:
 
     @property
     def lost(self) -> int:
-        return self.lost_before + (self.span.lost if self.span else 0)
+        span = self.span
+        return (
+            self.lost_before
+            if span is None
+            else self.lost_before + span.newest - span.first + 1 - span.received
+        )
 
     @property
     def battery_mv(self) -> int | None:
@@ -142,11 +147,13 @@ class MoteCounts:
 
     def add(self, sequence: int) -> None:
         """Count a number of the present boot."""
-        if self.span and sequence > self.span.newest:
-            if self.strayed and sequence > self.span.newest + 1:
+        span = self.span
+        if self.strayed and span is not None and sequence > span.newest:
+            if sequence > span.newest + 1:
                 self.begin_span()
             self.strayed = False
-        self.span = self.span or BootSpan(sequence, sequence)
+        if self.span is None:
+            self.span = BootSpan(sequence, sequence)
         self.span.add(sequence)
 
 
@@ -169,7 +176,7 @@ def is_relayed(
     return None if left == given == MOST_HOPS else left < given
 
 
-@dataclass
+@dataclass(slots=True)
 class GatewayCounts:
     """One line, as it is counted."""
 
@@ -262,10 +269,16 @@ class HeldView:
 
 @dataclass(frozen=True, slots=True)
 class OrderView:
-    """One order of messages, and how many in it were overtaken by an effect of theirs, as far as is known."""
+    """One order of messages: how many in it were surely overtaken by an effect of theirs, and how many more may be."""
 
     messages: int
     overtaken: int
+    possible: int
+
+    @property
+    def most(self) -> int:
+        """At most so many were overtaken."""
+        return self.overtaken + self.possible
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +310,9 @@ class Snapshot:
     tick: int | None
     epoch: int | None
     receipts: bool
-    known: float | None  # share of the sends whose causes are all known
+    known: (
+        float | None
+    )  # share of the delivered messages of which it is known whether an effect left before them
     arrival: OrderView
     delivery: OrderView
     received: int

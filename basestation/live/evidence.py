@@ -32,19 +32,21 @@ class Pauses:
     count: int = 0
     mean_ns: float = 0.0
     variance: float = 0.0
-    limit_ns: int | None = None
 
     def add(self, pause_ns: float) -> None:
-        if self.limit_ns is not None:
+        if pause_ns > OUTLIER * LEAST_NS and self.limit_ns is not None:  # no limit is less
             pause_ns = min(pause_ns, OUTLIER * self.limit_ns)
         self.count += 1
         weight = 1 / min(self.count, REMEMBERED)
         ahead = pause_ns - self.mean_ns
         self.mean_ns += weight * ahead
         self.variance = (1 - weight) * (self.variance + weight * ahead * ahead)
-        self.limit_ns = self._limit()
 
-    def _limit(self) -> int:
+    @property
+    def limit_ns(self) -> int | None:
+        """How long a pause may last; None before the first."""
+        if not self.count:
+            return None
         known = min(self.count, REMEMBERED)
         pauses = known * (RARE ** (-1 / known) - 1)
         spread = math.sqrt(self.variance)

@@ -89,8 +89,7 @@ class Passages:
 
     def node(self, name: Name) -> Node | None:
         """A message in the causal graph; None when it is there no more. A stray never was, and has no causes."""
-        own = self.station.violations.graph.latest(name.source)
-        found = next((node for node in own if node.note is not None and node.note.name == name), None)
+        found = self.station.violations.node(name)
         passage = self.passages.get(name) if found is None else None
         return found if passage is None else self._stray(name, passage)
 
@@ -98,9 +97,8 @@ class Passages:
         message = passage.arrived.message
         if not isinstance(message, Data) or not self.station.observer.is_stray(message):
             return None
-        node = Node(name.source, name.sequence + 1, 1, [], arrived=True, settled=True, most=[])
-        node.note = Out(name, False, {})
-        return node
+        out = Out(name, name.sequence + 1, 0, counted=False, saturated=False)
+        return Node(name.source, out.number, 1, [], arrived=True, note=out)
 
     def _forget(self) -> None:
         del self.passages[next(iter(self.passages))]
@@ -119,7 +117,7 @@ class Passages:
             arrived_wall_ns=passage.arrived.wall_ns,
             held_ms=None if delivered is None else delivered.held_ms,
             late=delivered is not None and delivered.late,
-            complete=node.complete,
+            complete=self._is_complete(node) is True,
             causes=tuple(self._seen(cause, how, passage) for cause, how in node.causes.items()),
             lost=tuple(_lost(node)),
             text=tuple(self._proof(node)),
@@ -152,15 +150,16 @@ class Passages:
             yield self._held(step, passage)
             yield from self._reasons(step, passage)
             step = self._keeper(step, passage)
-        if node.complete:
-            yield (
-                f"Of the messages that arrived, all that led to {node} are known, but for what had left before it "
-                "came."
-            )
-        elif node.settled:
-            yield f"Not all that led to {node} is known: something was lost, or nothing names it."
-        else:
+        complete = self._is_complete(node)
+        if complete is None:
             yield f"More that led to {node} may still come."
+        elif complete:
+            yield f"Of the messages that arrived, all that led to {node} are known, but for what left before it."
+        else:
+            yield f"Not all that led to {node} is known: something was lost, or nothing names it."
+
+    def _is_complete(self, node: Node) -> bool | None:
+        return self.station.violations.is_complete(node.note)
 
     def _held(self, node: Node, passage: Passage) -> str:
         layout, name = self.station.layout, str(node)
@@ -236,14 +235,14 @@ class Witness(Passages):
     def explain(self) -> Explanation:
         """Tell why; the message must have come."""
         assert self.found is not None
-        return self.explanation(self.found)
+        return self.explanation(self.node(self.found.note.name) or self.found)
 
     def _forget(self) -> None:
         if self.found is None:  # its causes came before it, and few come after it until it is done
             super()._forget()
 
     def _is_done(self) -> bool:
-        if self.found is None or not self.found.settled:
+        if self.found is None or self._is_complete(self.found) is None:
             return False
         passage = self.passages[self.found.note.name]
         return passage.delivered is not None or passage.discarded is not None

@@ -47,7 +47,7 @@ class Verdict(Enum):
 
     @property
     def is_let_in(self) -> bool:
-        return self in (Verdict.GOOD, Verdict.UNPROTECTED)
+        return self is Verdict.GOOD or self is Verdict.UNPROTECTED
 
 
 WORDS = {

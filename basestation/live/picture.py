@@ -16,6 +16,7 @@ from basestation.live.counters import (
     mote_view,
 )
 from basestation.live.guard import Verdict
+from basestation.live.overtakings import OrderCount
 from packet_formats.schemes import SEQUENCE
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ MS = 1_000_000
 
 def take_picture(station: Station, mono_ns: int) -> Snapshot:
     """All that views show, as it is at `mono_ns`."""
-    timeline, known, alarms = station.timeline, station.violations, station.alarms
+    timeline, alarms = station.timeline, station.alarms
     reached = timeline.clock.at(mono_ns)
     return Snapshot(
         mono_ns=mono_ns,
@@ -38,9 +39,9 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         tick=None if reached is None else timeline.tick(reached),
         epoch=timeline.epoch,
         receipts=station.layout.receipts > 0,
-        known=known.known,
-        arrival=OrderView(known.messages["arrival"], known.overtaken["arrival"]),
-        delivery=OrderView(known.messages["delivery"], known.overtaken["delivery"]),
+        known=station.violations.known,
+        arrival=_order_view(station.violations.arrival),
+        delivery=_order_view(station.violations.delivery),
         received=station.received,
         delivered=station.delivered,
         held=station.held,
@@ -66,6 +67,10 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         refused=_refused(station),
         unordered=_why_unordered(station, reached is not None),
     )
+
+
+def _order_view(order: OrderCount) -> OrderView:
+    return OrderView(order.messages, order.overtaken, order.possible)
 
 
 def _refused(station: Station) -> dict[str, int] | None:

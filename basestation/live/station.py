@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival, Gap, Line, LineCount
 from basestation.causality.boots import BOOTS, may_be_anew
-from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery, Pending
 from basestation.live.alarms import CHARGED_MV, LOW_MV, Alarms
@@ -38,7 +37,7 @@ from basestation.live.happenings import (
     Tentative,
     Violation,
 )
-from basestation.live.overtakings import Overtaking, Overtakings
+from basestation.live.overtakings import Out, Overtaking, Overtakings
 from basestation.live.picture import take_picture
 from basestation.live.timeline import TimedFrame, Timeline
 from basestation.live.wait_reasons import listed, shown_names, why_waits
@@ -77,7 +76,7 @@ class HeldMessage:
     number: int = 0
     late: bool = False
     differs: bool = False
-    node: Node | None = None  # in the causal graph
+    out: Out | None = None  # as it is counted; None for a stray
     tentative: bool = False  # a `Tentative` was told of it
     gone: bool = False  # delivered
 
@@ -120,6 +119,7 @@ class Station:
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
+        self._asked: int | None = None  # the tick in which the rule was last asked what is due
         self._boots: dict[int, int] = {}  # of each node, as its health told it,
         self._booted_ns: dict[int, int] = {}  # and when it last did
         self._anew: set[int] = set()  # motes that count from 0 again, as messages show and no health does yet
@@ -146,8 +146,13 @@ class Station:
     def advance(self, mono_ns: int, clock: int | None = None) -> list[Happening]:
         """Time has passed: deliver all that is due. `clock`: see `take`."""
         tick = self.timeline.advance(mono_ns, clock)
-        due = [] if tick is None else self.observer.due(tick)
-        found = self._deliver(due) if due else []
+        found: list[Happening] = []
+        if (
+            tick is not None and tick != self._asked
+        ):  # a rule that was asked in a tick has nothing more due in it
+            self._asked = tick
+            if due := self.observer.due(tick):
+                found = self._deliver(due)
         if self.alarms.next_check is not None and self.timeline.mono_ns >= self.alarms.next_check:
             for alarm in self.alarms.check(*self.timeline.now):
                 found.append(alarm)
@@ -362,6 +367,8 @@ class Station:
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
         digest, guessed = data_digest(frame.data, self.layout), read.heard is None and timed
         reception = self.observer.receive(data, tick, heard_tick, held, timed, guessed, digest)
+        if tick != self._asked:  # a timer has run ahead: in its tick this message may be due
+            self._asked = None
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before, reception.stray)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
@@ -381,16 +388,19 @@ class Station:
         counts.bounded += reception.bounded
         counts.untimed += cycles is None
         found += self._count_arrival(counts, held, message, heard_tick, reception.stray)
-        return found + self._go_on(held, message, reception)
+        found += self._go_on(counts, held, message, reception)
+        return found
 
-    def _go_on(self, held: HeldMessage, message: Ordered, reception: Reception) -> list[Happening]:
+    def _go_on(
+        self, counts: MoteCounts, held: HeldMessage, message: Ordered, reception: Reception
+    ) -> list[Happening]:
         """What the rule makes of a new message: it holds or discards it, and others may leave."""
         found: list[Happening] = []
         if reception.discarded:
             found.append(self._discard(held, message))
         else:
             self.held += 1
-            self._mote(message.source).held += 1
+            counts.held += 1
         if reception.deliveries:
             found += self._deliver(reception.deliveries)
         if self.held > self._room:
@@ -470,7 +480,7 @@ class Station:
             counts.backlog.add(data.age >= OLD)
         found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)
         now = self.timeline.present or 0
-        held.node, overtakings = self.violations.arrived(message, name, data, heard, now)
+        held.out, overtakings = self.violations.arrived(message, name, data, heard, now)
         return found + self._told(overtakings) if overtakings else found
 
     @property
@@ -500,7 +510,7 @@ class Station:
                 found.append(self._gave_up(held.name, delivery.missing))
             found.append(self._delivered(delivery, held))
             left = delivery.left << self.deployment.clock.tick_log2
-            if held.node is not None and (overtakings := self.violations.delivered(held.node, left)):
+            if held.out is not None and (overtakings := self.violations.delivered(held.out, left)):
                 found += self._told(overtakings)
         return found
 

@@ -57,7 +57,11 @@ NETWORK: Sequence[tuple[str, str, Callable[[Snapshot], Number]]] = (
         lambda s: s.hold.p95 / 1e3,
     ),
     ("hold_max_seconds", "The longest hold of the run.", lambda s: s.hold.max / 1e3),
-    ("checked_ratio", "Share of messages whose causes are all known.", lambda s: s.known),
+    (
+        "checked_ratio",
+        "Share of delivered messages of which it is known whether an effect left before them.",
+        lambda s: s.known,
+    ),
     (
         "final_on_arrival_ratio",
         "Share of messages that were final when they came.",
@@ -150,11 +154,20 @@ class MetricsOutput:
         yield self._families.SummaryMetricFamily(
             "causeway_hold_seconds", text, count_value=hold.count, sum_value=hold.count * hold.mean / 1e3
         )
-        text = "Messages that came, or were delivered, after one of their effects, as far as is known."
-        order = self._families.CounterMetricFamily("causeway_messages_out_of_order", text, labels=["order"])
-        order.add_metric(["arrival"], snapshot.arrival.overtaken)
-        order.add_metric(["delivery"], snapshot.delivery.overtaken)
-        yield order
+        text = "Messages that came, or were delivered, after one of their effects: {} so many."
+        orders = (("arrival", snapshot.arrival), ("delivery", snapshot.delivery))
+        least = [(order, view.overtaken) for order, view in orders]
+        most = [(order, view.most) for order, view in orders]
+        for name, word, counts in (
+            ("out_of_order", "at least", least),
+            ("out_of_order_most", "at most", most),
+        ):
+            family = self._families.CounterMetricFamily(
+                f"causeway_messages_{name}", text.format(word), labels=["order"]
+            )
+            for order, count in counts:
+                family.add_metric([order], count)
+            yield family
         text = "Packets that the deframer dropped."
         errors = self._families.CounterMetricFamily(
             "causeway_gateway_line_errors", text, labels=["gateway", "reason"]

@@ -64,6 +64,7 @@ def plain_network(snapshot: Snapshot) -> dict[str, Any]:
         "rate": round(snapshot.rate, 3),
         "hold_ms": round(snapshot.hold.p50, 3),
         "out_of_order": snapshot.delivery.overtaken,
+        "out_of_order_most": snapshot.delivery.most,
         "motes": len(snapshot.motes),
         "alarms": list(snapshot.alarms),
     }

@@ -42,7 +42,7 @@ WORDS = (
     "places earlier than it arrived, ↓3 three later; late: it came after its deadline; no time: it left on arrival "
     "because it had no network time; ∥ concurrent: a message had left before it that is neither its cause nor its "
     "effect; ? tentative: it waits for messages by name, and stands where it would leave if nothing more came.",
-    "Out of order: ≥ 2 means that stamps or receipts prove at least two.",
+    "Out of order: ≥ 2 ≤ 5 means that stamps or receipts prove at least two, and leave open whether three more are.",
 )
 
 

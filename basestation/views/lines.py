@@ -316,7 +316,8 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
     if noticed := shown_noticed(snapshot.noticed):
         yield noticed
     if snapshot.known is not None:
-        yield f"{100 * snapshot.known:.0f}% of messages could be checked fully: all their causes are known"
+        share = f"{100 * snapshot.known:.0f}% of messages were checked fully"
+        yield f"{share}: it is known whether one of their effects left before them"
     yield from map(_summed_up, snapshot.gateways)
 
 
@@ -360,7 +361,10 @@ def shown_noticed(noticed: RuleCounts) -> str:
 
 
 def shown_order(order: OrderView) -> str:
-    if not order.overtaken:
+    if not order.most:
         return "no message is known to be out of causal order"
-    share = 100 * order.overtaken / max(1, order.messages)
-    return f"at least {order.overtaken} of {order.messages} messages ({share:.1f}%) came after one of their effects"
+    least, most = (100 * count / max(1, order.messages) for count in (order.overtaken, order.most))
+    return (
+        f"at least {order.overtaken}, at most {order.most} of {order.messages} messages ({least:.1f}% to {most:.1f}%) "
+        "came after one of their effects"
+    )

@@ -449,7 +449,9 @@ def packed(pieces: Sequence[Text], width: int, most: int) -> list[Text]:
 
 
 def _overtaken(order: OrderView, style: str) -> tuple[str, str]:
-    return (f"≥ {order.overtaken}", style) if order.overtaken else ("0", "green")
+    if not order.most:
+        return "0", "green"
+    return f"≥ {order.overtaken} ≤ {order.most}", style if order.overtaken else "yellow"
 
 
 def gateway_lines(gateways: Sequence[GatewayView]) -> list[Text]:

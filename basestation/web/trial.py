@@ -113,6 +113,7 @@ class PolicyTried:
     tolerate: float | None
     messages: int = 0
     out_of_order: int = 0
+    out_of_order_most: int = 0
     mean_hold_ms: float = 0.0
     p95_hold_ms: float = 0.0
 
@@ -207,7 +208,9 @@ def answer_to(question: bytes) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "messages": tried.messages,
         "out_of_order": tried.out_of_order,
+        "out_of_order_most": tried.out_of_order_most,
         "before": now.out_of_order,
+        "before_most": now.out_of_order_most,
         "mean_hold_ms": tried.mean_hold_ms,
         "p95_hold_ms": tried.p95_hold_ms,
         "mean_hold_now_ms": now.mean_hold_ms,
@@ -224,12 +227,14 @@ def play(station: Station, lines: Iterable[Line]) -> PolicyTried:
                 held.append(happening.held_ms)
     station.finish()
     held.sort()
+    found = station.snapshot(station.timeline.mono_ns).delivery
     return PolicyTried(
         station.policy,
         station.phi,
         station.tolerate,
         station.received,
-        station.violations.overtaken["delivery"],
+        found.overtaken,
+        found.most,
         round(sum(held) / len(held), 1) if held else 0.0,
         round(held[(len(held) - 1) * 95 // 100], 1) if held else 0.0,
     )
@@ -244,11 +249,17 @@ def _in_words(tried: PolicyTried, now: PolicyTried, seconds: float) -> str:
     elif tried.policy in TIMED_POLICIES:
         by = f"At phi = {tried.phi}%"
     span = f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
-    wrong = f"{tried.out_of_order or 'none'} of {many(tried.messages, 'message')} out of order"
+    wrong = f"{_between(tried) or 'none'} of {many(tried.messages, 'message')} out of order"
     return (
-        f"{by} the last {span} would have had {wrong} (now {now.out_of_order}); "
+        f"{by} the last {span} would have had {wrong} (now {_between(now) or 0}); "
         f"held {tried.mean_hold_ms:.0f} ms on average (now {now.mean_hold_ms:.0f})."
     )
+
+
+def _between(tried: PolicyTried) -> str:
+    """The bounds of what was out of order; empty where it was nothing."""
+    least, most = tried.out_of_order, tried.out_of_order_most
+    return f"at least {least}, at most {most}" if least < most else str(least or "")
 
 
 def main() -> None:

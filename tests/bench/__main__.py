@@ -1,7 +1,8 @@
 """`make bench`: how fast each part is, and against what, measured side by side in one run.
 
 Rates depend on the machine; the ratios hold. `--json` prints one object a line, `--growth` takes longer traces as well,
-and names of parts (`python -m tests.bench station analysis`) leave out the others.
+and names of parts (`python -m tests.bench station analysis`) leave out the others. It fails if the live base station
+has become slower than the ratios in `station_ratios.json`; `--store` measures and keeps new ones.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Part:
 
     title: str
     rows: list[dict[str, Any]]
+    fault: str = ""  # what is slower than it was
 
 
 def kernel_parts() -> Iterator[Part]:
@@ -47,6 +49,13 @@ def journal_parts() -> Iterator[Part]:
 
 def station_parts() -> Iterator[Part]:
     yield Part("the live base station: frames a second, one core", _beside_the_line(station.bench()))
+    paces = station.paces()
+    slower = ", ".join(pace.what for pace in paces if pace.is_slower)
+    title = "the live base station: frames in 1,000 steps of plain Python, and the stored ratio"
+    fault = (
+        f"the station is slower than it was with {slower}; to keep the new ratios: --store" if slower else ""
+    )
+    yield Part(title, [pace._asdict() | {"of stored": pace.ratio / pace.stored} for pace in paces], fault)
     title = "deliveries in real time: how late against their deadlines, ms"
     yield Part(title, [station.punctuality()._asdict()])
 
@@ -125,13 +134,19 @@ def main() -> None:
     asked = [name for name in sys.argv[1:] if not name.startswith("-")]
     if unknown := set(asked) - set(PARTS):
         sys.exit(f"no part {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+    if "--store" in sys.argv[1:]:
+        return station.store()
     show = print_lines if "--json" in sys.argv[1:] else print_table
+    faults = []
     for name in asked or PARTS:
         try:
             for part in PARTS[name]():
                 show(part)
+                faults += [part.fault] if part.fault else []
         except (EngineError, FirmwareImageError, ImportError, JobError) as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
+    if faults:
+        sys.exit("\n".join(faults))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import heapq
+import json
+import statistics
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +30,9 @@ from .journal import BYTES_PER_SECOND, Rate
 
 MESSAGES, FEW = 5000, 200  # few where each frame waits for the disk
 MOTES, SECONDS = 10, 20.0
+STORED = Path(__file__).with_name("station_ratios.json")
+SLOWER = 0.85  # of a stored ratio: less is no chance of the machine's
+ROUNDS = 9
 
 
 class Punctuality(NamedTuple):
@@ -51,6 +58,64 @@ def bench() -> list[Rate]:
     deployment, pieces = _line_of("barrier")
     rates.append(_work(pieces, deployment, tick_ns, None))
     return rates
+
+
+class Pace(NamedTuple):
+    """Frames that the station takes while the yardstick takes a thousand steps: when it was stored, and now."""
+
+    what: str
+    stored: float
+    ratio: float
+
+    @property
+    def is_slower(self) -> bool:
+        return self.ratio < SLOWER * self.stored
+
+
+def paces(rounds: int = ROUNDS) -> list[Pace]:
+    """The station beside a yardstick of plain Python, in turns: the ratio holds on other machines, and under load."""
+    stored = json.loads(STORED.read_text())
+    lines = {scheme: _line_of(scheme) for scheme in stored}
+    found: dict[str, list[float]] = {scheme: [] for scheme in stored}
+    for _ in range(rounds + 1):
+        for scheme, (deployment, pieces) in lines.items():
+            step = _yardstick()
+            found[scheme].append(1000 * step / _cpu_of_a_frame(pieces, deployment))
+    return [Pace(scheme, stored[scheme], statistics.median(found[scheme][1:])) for scheme in stored]
+
+
+def store() -> None:
+    """Keep the present ratios: after a change that is worth its time, or one that saves some."""
+    kept = {pace.what: round(pace.ratio, 1) for pace in paces()}
+    STORED.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def _yardstick(steps: int = 4000) -> float:
+    """Seconds of CPU for a step of what an interpreter does all day: make objects, look them up, order them."""
+    gc.collect()
+    kept: dict[int, Rate] = {}
+    heap: list[tuple[int, int]] = []
+    start = time.process_time()
+    for step in range(steps):
+        for key in range(step, step + 8):
+            kept[key % 512] = Rate("step", step / (key + 1))
+        heapq.heappush(heap, (step * 7919 % 1009, step))
+        if len(heap) > 64:
+            heapq.heappop(heap)
+        sorted(kept[key % 512].per_second for key in range(step, step + 8))
+    return (time.process_time() - start) / steps
+
+
+def _cpu_of_a_frame(pieces: list[tuple[int, bytes]], deployment: Deployment) -> float:
+    gc.collect()
+    tick_ns = int(deployment.clock.tick_seconds * 1e9)
+    decoder, station, frames = FrameDecoder(), Station(deployment), 0
+    start = time.process_time()
+    for tick, raw in pieces:
+        for packet in decoder.feed(raw):
+            station.take(Arrival(0, tick * tick_ns, tick * tick_ns, packet))
+            frames += 1
+    return (time.process_time() - start) / frames
 
 
 def _line_of(scheme: str) -> tuple[Deployment, list[tuple[int, bytes]]]:

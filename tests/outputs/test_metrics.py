@@ -85,6 +85,7 @@ def test_the_numbers_are_those_of_the_station(metrics):
     assert found['causeway_alarm{subject="1",what="mote"}'] == 0
     assert found['causeway_alarms_raised_total{what="mote"}'] == 2
     assert found['causeway_messages_out_of_order_total{order="delivery"}'] == 0
+    assert found['causeway_messages_out_of_order_most_total{order="delivery"}'] == 0
     assert found["causeway_hold_seconds_count"] == 40
     assert len([name for name in found if name.startswith("causeway_value{")]) >= 4
     for name in re.findall(r"# TYPE (\S+) counter", text):

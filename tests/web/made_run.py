@@ -133,8 +133,8 @@ def made_picture(rows: list[Row], motes: int = 10) -> dict[str, Any]:
         "held": 3,
         "strange": 0,
         "hold": {"mean": 24.0, "p50": 2.0, "p95": 78.0, "max": 90.0},
-        "arrival": {"messages": len(rows), "overtaken": len(rows) - wrong.count(None)},
-        "delivery": {"messages": len(rows), "overtaken": wrong.count("delivery")},
+        "arrival": {"messages": len(rows), "overtaken": len(rows) - wrong.count(None), "possible": 0},
+        "delivery": {"messages": len(rows), "overtaken": wrong.count("delivery"), "possible": 2},
         "known": 0.97,
         "ledger": None,
         "queue": [

@@ -83,6 +83,8 @@ def test_it_follows_a_run(open_page: Open) -> None:
         assert text_of(page, "#network-note") == "9 of 10 motes heard; 1 not heard yet; 1 in trouble"
         assert page.get_attribute("#motes [data-mote='9']", "class") == "mote bad unheard"
         assert page.evaluate("document.getElementById('order-came-bar').style.width") == "2%"  # 4 of 200
+        assert text_of(page, "#order-came") == "4 of 200 (2%)"
+        assert text_of(page, "#order-left") == "at least 1, at most 3 of 200 (0.5% to 1.5%)"
         drawn = int(page.get_attribute("#diagram", "data-drawn"))
         more = made_rows(230)[200:]
         server.send("rows", more)

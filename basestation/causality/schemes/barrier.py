@@ -71,6 +71,9 @@ class Barrier(Scheme):
     def sent(self, message: Message, heard: int) -> int:
         return message.stamp.r
 
+    def place(self, stamp: Stamp) -> tuple[int, ...]:
+        return (stamp.r, stamp.kn[0])
+
     @property
     def settling(self) -> int:
         """What a mote sends in 2Z after its start is close: it may be Y ahead, and for WIN nobody names it."""
@@ -93,6 +96,7 @@ class Barrier(Scheme):
             aliases=[Alias(*name, sent - constants.Z, newest) for name in names_of(stamp)],
             gap=aged if cut else oldest,
             own_gap=aged if cut or constants.has_previous(stamp) else oldest,
+            newest_first=True,
         )
 
     @cached_property

@@ -58,6 +58,7 @@ class BarrierRule(Rule):
 
     def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
         self._motes, self._constants = motes, constants
+        self._reaches = constants.Z, constants.WIN + constants.Y  # of a name, of an own previous message
         self.ledger: Ledger = ledger
         self._memory = 2 * constants.Z + constants.WIN + 2 * constants.Y  # ticks for which a message matters
         self._clock = -NEVER
@@ -66,6 +67,7 @@ class BarrierRule(Rule):
         self.evaluations = 0
         self._out: list[Delivery] = []
         self._awake = False  # something may leave in this tick
+        self._quiet = -NEVER  # nothing leaves before this tick, unless it is awake
         self._newest: dict[int, int] = {}
         self._known: dict[
             Link, list[tuple[Key, Arrival]]
@@ -79,7 +81,8 @@ class BarrierRule(Rule):
         self._timer: list[tuple[int, Key, int, Arrival]] = []
         self._cut: list[tuple[int, Key, int, Arrival]] = []
         self._ready: list[tuple[Key, int, Arrival]] = []
-        self._gone_without: dict[Link, list[Arrival]] = {}  # those that left without such a message
+        # Those that left without such a message, by their keys
+        self._gone_without: dict[Link, list[tuple[Key, Arrival]]] = {}
         self._gone_past: list[tuple[int, Key, Arrival]] = []  # those that left past a barrier, by its b
 
     def receive(self, message: Message, now: int) -> bool:
@@ -260,15 +263,17 @@ class BarrierRule(Rule):
         known = self._known.get(link)
         if not known:
             return None
-        place = bisect_left(known, ((one.top + 1,),))
-        if not place or known[place - 1][0][0] < one.top - self._reach(link):
-            return None
-        return known[place - 1][1]
+        newest = known[-1]
+        if newest[0][0] > one.top:
+            place = bisect_left(known, ((one.top + 1,),))
+            if not place:
+                return None
+            newest = known[place - 1]
+        return None if newest[0][0] < one.top - self._reach(link) else newest[1]
 
     def _reach(self, link: Link) -> int:
         """How much older than the message that has it the link's message may be."""
-        constants = self._constants
-        return constants.Z if len(link) == 2 else constants.WIN + constants.Y
+        return self._reaches[len(link) - 2]
 
     def _bound(self, link: Link, one: Arrival) -> int:
         """A bound on the l of the missing message that a link means."""
@@ -287,11 +292,14 @@ class BarrierRule(Rule):
 
     def _settle(self, now: int) -> None:
         """Let go all that leaves up to tick `now`."""
+        if now < self._quiet and not self._awake:
+            return
         while (at := self._next_time()) <= now:
             self._clock = at
             self._awake = False
             while (one := self._next()) is not None:
                 self._release(one)
+        self._quiet = at
 
     def _next_time(self) -> int:
         """The tick in which something may happen next."""
@@ -336,7 +344,7 @@ class BarrierRule(Rule):
             cause = self._find(link, one)
             if cause is None:
                 one.missing.append(link)
-                self._gone_without.setdefault(link, []).append(one)
+                insort(self._gone_without.setdefault(link, []), (one.key, one))
             else:
                 cause.effects.append(one)
         if one.barrier is not None:
@@ -358,12 +366,11 @@ class BarrierRule(Rule):
         """How many that have left depend on a message that has just come."""
         if not self._gone_without and not self._gone_past:
             return 0
-        todo = [
-            one
-            for link in late.called
-            for one in self._gone_without.get(link, ())
-            if 0 <= one.top - late.top <= self._reach(link)
-        ]
+        todo: list[Arrival] = []
+        for link in late.called:
+            if gone := self._gone_without.get(link):
+                later = gone[bisect_left(gone, ((late.top,),)) :]
+                todo += [one for _, one in later if one.top - late.top <= self._reach(link)]
         past = self._gone_past[bisect_left(self._gone_past, (late.top,)) :]
         todo += [one for _, key, one in past if key > late.key]
         found = dict.fromkeys(todo)
@@ -384,7 +391,7 @@ class BarrierRule(Rule):
         self._known = _kept(self._known, lambda row: row[1].held or row[1].top >= oldest)
         self._namers = _kept(self._namers, lambda top: top >= oldest)
         self._missed = _kept(self._missed, lambda row: not _is_stale(row[1], row[0]))
-        self._gone_without = _kept(self._gone_without, lambda one: one.top >= oldest)
+        self._gone_without = _kept(self._gone_without, lambda row: row[1].top >= oldest)
         self._gone_past = self._gone_past[bisect_left(self._gone_past, (oldest,)) :]
 
 

@@ -16,6 +16,9 @@ class Hlc(TimedScheme):
     def start(self, mote: int, rt: int = 0) -> TimedProgram:
         return HlcProgram(self, rt)
 
+    def place(self, stamp: Stamp) -> tuple[int, ...]:
+        return (stamp.top, *stamp.kn)
+
 
 class HlcProgram(TimedProgram):
     """A hybrid logical clock (l, counter): l is the largest clock known, the counter orders events that share it.

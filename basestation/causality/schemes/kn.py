@@ -16,6 +16,9 @@ class Kn(TimedScheme):
     def start(self, mote: int, rt: int = 0) -> TimedProgram:
         return KnProgram(self, rt)
 
+    def place(self, stamp: Stamp) -> tuple[int, ...]:
+        return (stamp.top, *stamp.kn) if self.entries > self.epsilon else ()
+
 
 class KnProgram(TimedProgram):
     """The program of ACO figure 1 with only the entries that travel: `kn[i]` counts the events at clock r + c - i.

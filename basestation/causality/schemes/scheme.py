@@ -218,6 +218,11 @@ class Scheme(ABC):
         """The tick in which a message was sent, as its stamp tells; here none does, and it is when it was heard."""
         return heard
 
+    def place(self, stamp: Stamp) -> tuple[int, ...]:
+        """Where a message stands in an order in which its causes stand before it, unless a counter is full; () where
+        its stamp does not tell."""
+        return ()
+
     def alias(self, message: Message) -> int | None:
         """What the stamps of others call this message, if not by its number."""
         return None

@@ -17,6 +17,9 @@ class Shlc(TimedScheme):
     def start(self, mote: int, rt: int = 0) -> TimedProgram:
         return ShlcProgram(self, rt)
 
+    def place(self, stamp: Stamp) -> tuple[int, ...]:
+        return (stamp.top, *stamp.kn)
+
 
 class ShlcProgram(HlcProgram):
     """An HLC whose counter advances only at sends, so that it stays small: a receive just takes the larger pair."""

@@ -7,7 +7,7 @@ import { Gestures } from "./gestures.js";
 import { Lanes } from "./lanes.js";
 import { Network, troubleOf } from "./network.js";
 import { News } from "./news.js";
-import { percentText, policyText, Queue } from "./queue.js";
+import { policyText, Queue, shareText } from "./queue.js";
 import { Rows } from "./rows.js";
 import { Scrubber } from "./scrubber.js";
 import { Live, Recording, recordingHere } from "./stream.js";
@@ -143,8 +143,8 @@ function takePicture(fresh) {
   say(byId("head-received"), countText(picture.received));
   say(byId("head-held"), countText(picture.held));
   say(byId("head-hold"), picture.hold?.mean === null || picture.hold?.mean === undefined ? "–" : durationText(picture.hold.mean));
-  for (const [name, { messages, overtaken }] of [["came", picture.arrival], ["left", picture.delivery]]) {
-    say(byId(`head-${name}`), messages ? percentText(overtaken / messages) : "–");
+  for (const [name, { messages, overtaken, possible }] of [["came", picture.arrival], ["left", picture.delivery]]) {
+    say(byId(`head-${name}`), messages ? shareText(messages, overtaken, possible) : "–");
     byId(`head-${name}`).classList.toggle(name === "came" ? "amber" : "red", overtaken > 0);
   }
   sayRefused(picture.refused);

@@ -58,13 +58,12 @@ export class Queue {
   }
 
   #figures({ hold, arrival, delivery, held, known }) {
-    const share = ({ messages, overtaken }) => (messages ? overtaken / messages : 0);
-    for (const [name, figures] of [["came", arrival], ["left", delivery]]) {
-      const part = share(figures);
-      say(byId(`order-${name}`), `${countText(figures.overtaken)} of ${countText(figures.messages)} (${percentText(part)})`);
-      byId(`order-${name}-bar`).style.width = `${100 * part}%`;
+    for (const [name, { messages, overtaken, possible }] of [["came", arrival], ["left", delivery]]) {
+      const counts = possible ? `at least ${countText(overtaken)}, at most ${countText(overtaken + possible)}` : countText(overtaken);
+      say(byId(`order-${name}`), `${counts} of ${countText(messages)} (${shareText(messages, overtaken, possible)})`);
+      byId(`order-${name}-bar`).style.width = `${messages ? (100 * overtaken) / messages : 0}%`;
     }
-    const certain = known === null ? "" : `All causes are known of ${percentText(known)} of the messages.`;
+    const certain = known === null ? "" : `${percentText(known)} of the messages were checked fully: it is known whether one of their effects left before them.`;
     say(byId("order-known"), certain);
     say(byId("held-now"), countText(held));
     for (const name of ["mean", "p95", "max"]) {
@@ -157,6 +156,12 @@ export function policyText({ policy, phi, tolerate }) {
   if (PHI.includes(policy) && phi !== null && phi !== undefined) return `${policy}, phi ${phi}%`;
   if (policy === "ledger") return `ledger, tolerates ${tolerate ?? 0}%`;
   return policy ?? "";
+}
+
+/** The share of messages that are out of order: two bounds where it is not known of all. */
+export function shareText(messages, overtaken, possible) {
+  const [least, most] = [overtaken, overtaken + possible].map((count) => percentText(messages ? count / messages : 0));
+  return least === most ? least : `${least} to ${most}`;
 }
 
 /** A share as per cent, with as many figures as it needs. */
