@@ -54,7 +54,9 @@ def test_who_is_exact_and_who_is_not(gateways, loss):
     assert {name for name in EXACT if found[name].violations.pairs} == set()
     for name in ("none", "dpc1", "sequence", "scalar", "last-sender", "dpc2"):
         assert found[name].violations.pairs > 0, name
-    assert 0 < found["two-hop"].violations.percent()["mean"] < found["none"].violations.percent()["mean"]
+    two_hop, none = (found[name].violations.percent()["mean"] for name in ("two-hop", "none"))
+    assert two_hop < none
+    assert two_hop > 0 or gateways > 1  # by the slowest line's clock it waits longer
     assert len({row.arrived for row in found.values()}) == 1
     assert all(row.violations.delivered + row.discarded == row.arrived for row in found.values())
     assert found["vector"].hold_mean < found["shlc"].hold_mean

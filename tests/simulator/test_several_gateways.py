@@ -14,7 +14,7 @@ from basestation.simulator import simulation
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.scheme_run import play
 from basestation.simulator.simulated_trace import deployment_for, trace_of
-from basestation.simulator.simulation import build_named, generate
+from basestation.simulator.simulation import build_named, generate, world_for
 from tests.simulator.test_windows import NET
 
 NETWORK = PRESETS["network"] | {"delay": "each"}
@@ -40,6 +40,11 @@ def broken_pairs(options: WorldOptions, name: str, tolerate: float | None = None
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_schemes_stay_exact(name):
     assert sum(broken_pairs(options, name) for options in WORLDS) == 0
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_schemes_stay_exact_in_windows(name):
+    assert broken_pairs(world_for(replace(NET, loss=0.05, gateways=3), name), name) == 0
 
 
 def test_a_ledger_that_tolerates_nothing_is_exact():

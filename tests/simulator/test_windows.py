@@ -91,9 +91,8 @@ def test_the_whole_wait_leaves_no_violation(topology, loss) -> None:
         assert wrong > 0 or topology is None
 
 
-@pytest.mark.parametrize("gateways", [1, 3])
-def test_the_barrier_is_exact_and_hardly_waits(gateways: int) -> None:
-    run = generate(world_for(replace(NET, loss=0.05, gateways=gateways), "barrier"))
+def test_the_barrier_is_exact_and_hardly_waits() -> None:
+    run = generate(world_for(replace(NET, loss=0.05), "barrier"))
     barrier = build_named(run.options, "barrier")
     (named,) = measure_rule(run, barrier, [PolicyChoice("barrier", 100)])
     assert named.violations.pairs == 0

@@ -67,7 +67,8 @@ class Reading(Rule):
         fields = self._wire.encode(message.stamp, message.source, message.sequence)
         assert self._layout.unpack(self._layout.pack(fields)) == fields
         self._sent[message.source, message.sequence] = message
-        stamp = self._reader.read(fields, message.source, message.sequence, now)
+        heard = now if message.heard is None else message.heard
+        stamp = self._reader.read(fields, message.source, message.sequence, heard)
         return self._rule.receive(message._replace(stamp=stamp), now)
 
     def due(self, now):
