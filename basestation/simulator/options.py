@@ -53,9 +53,7 @@ MEANINGS = {
     "window": "Ticks of a window, in which messages arrive or are lost; delta must cover it.",
 }
 
-MEASURED_ALONE = (
-    "needs rows for every mote with a delay for each process, and allows no topology, recipients, loss or gateways"
-)
+MEASURED_ALONE = "needs rows for every mote with a delay for each process, and one gateway; it allows no topology, recipients or loss"
 
 
 class OptionError(ValueError):

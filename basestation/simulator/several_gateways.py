@@ -16,7 +16,8 @@ from basestation.causality.stream import Int64, Stream
 
 from .options import WorldOptions
 
-OF_ARRIVAL = 5  # columns of a reception before the clocks of all gateways: message, clock, batch, fresh, gateway
+# Columns of a reception: message, clock, batch, fresh, gateway, and from here on the clocks of all gateways.
+FIRST_CLOCK = 5
 SLOW_SHARE = 0.3  # of all copies: these may take as long as the line may
 QUICK = 4  # the others take at most this part of it
 
@@ -28,7 +29,9 @@ def stream_of(options: WorldOptions, sent: Int64, events: Int64, receptions: Int
     arrivals = _first_copies(receptions, options)
     heard, gateway = arrivals[:, 4], arrivals[:, 5]
     return replace(
-        Stream.from_tables(options.motes, sent, events, arrivals), arrival_heard=heard, arrival_gateway=gateway
+        Stream.from_tables(options.motes, sent, events, arrivals),
+        arrival_heard=heard,
+        arrival_gateway=gateway,
     )
 
 
@@ -41,7 +44,7 @@ def _first_copies(receptions: Int64, options: WorldOptions) -> Int64:
     order = np.lexsort((turn, comes_in))  # stable, so each line stays in order
     rows = receptions[order]
     message, heard, gateway = rows[:, 0], rows[:, 1], rows[:, 4]
-    now = _observers_clock(rows, receptions[comes_in[order], OF_ARRIVAL:] - options.line)
+    now = _observers_clock(rows, receptions[comes_in[order], FIRST_CLOCK:] - options.line)
     first = np.sort(np.unique(message, return_index=True)[1])
     batch, fresh = np.arange(len(rows)) + 1, np.zeros(len(rows), np.int64)
     return np.stack([message, now, batch, fresh, heard, gateway], axis=1)[first]
@@ -55,7 +58,7 @@ def _moments(receptions: Int64, options: WorldOptions, random: np.random.Generat
     for gateway in range(options.gateways):
         mine = receptions[:, 4] == gateway
         over = receptions[mine, 1] + delay[mine]
-        clock = receptions[:, OF_ARRIVAL + gateway]
+        clock = receptions[:, FIRST_CLOCK + gateway]
         moments[mine] = np.maximum.accumulate(np.searchsorted(clock, over, side="right") - 1)
     return moments
 

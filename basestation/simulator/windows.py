@@ -17,7 +17,7 @@ import numpy as np
 from basestation.causality.stream import RECEIVE, SEND, Stream
 
 from .options import WorldOptions
-from .several_gateways import OF_ARRIVAL, stream_of
+from .several_gateways import FIRST_CLOCK, stream_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Sent:
     time: float
     clock: int
     heard_by: tuple[tuple[int, int], ...]  # mote, its clock
-    arrivals: tuple[tuple[float, int, tuple[int, ...]], ...]  # the time, the gateway, the clocks of all gateways
+    heard_up: tuple[tuple[float, int, tuple[int, ...]], ...]  # time, gateway, the clocks of all gateways
 
 
 def generate(options: WorldOptions) -> Stream:
@@ -124,14 +124,14 @@ def _stream(options: WorldOptions, sent: list[_Sent]) -> Stream:
         rows.append((one.mote, number[one.mote], one.clock))
         events.append((SEND, one.mote, one.clock, message))
         events += [(RECEIVE, peer, clock, message) for peer, clock in one.heard_by]
-        arrivals += [(time, message, gateway, clocks) for time, gateway, clocks in one.arrivals]
+        arrivals += [(time, message, gateway, clocks) for time, gateway, clocks in one.heard_up]
     arrivals.sort()
     in_order = [
         (message, clocks[gateway], batch, 0, gateway, *clocks)
         for batch, (_, message, gateway, clocks) in enumerate(arrivals, 1)
     ]
     tables = (np.array(table, np.int64) for table in (rows, events, in_order))
-    widths = 3, 4, OF_ARRIVAL + options.gateways
+    widths = 3, 4, FIRST_CLOCK + options.gateways
     return stream_of(
         options, *(table.reshape(-1, width) for table, width in zip(tables, widths, strict=True))
     )

@@ -1,6 +1,6 @@
 """The paper's simulation in plain Python, which the kernel is tested against.
 
-Each step picks one of the n motes and the gateways at random, ticks its clock unless that would break G1 (then another is picked),
+Each step picks a mote or a gateway at random, ticks its clock unless that would break G1 (then another is picked),
 lets it receive what has reached it, and lets it send with probability `rate`. With sends="any" the process that may
 send is drawn apart from the one whose clock ticks: so a mote sends at any time, at the same mean rate.
 """
@@ -16,11 +16,11 @@ from basestation.causality.stream import MERGE, RECEIVE, SEND, Int64, Stream
 
 from .measured_delays import Row
 from .options import WorldOptions
-from .several_gateways import OF_ARRIVAL, stream_of
+from .several_gateways import FIRST_CLOCK, stream_of
 
 
 class World:
-    """Clocks of all processes, copies in flight, and the stream recorded so far. The gateways are the processes from n on."""
+    """Clocks of all processes, copies in flight, and the stream recorded so far. Gateways are processes n and up."""
 
     def __init__(self, options: WorldOptions) -> None:
         self._options = options
@@ -199,5 +199,5 @@ class World:
         def table(rows: Sequence[tuple[int, ...]], columns: int) -> Int64:
             return np.array(rows, dtype=np.int64).reshape(-1, columns)
 
-        arrivals = table(self._arrivals, OF_ARRIVAL + self._options.gateways)
+        arrivals = table(self._arrivals, FIRST_CLOCK + self._options.gateways)
         return stream_of(self._options, table(self._sent, 3), table(self._events, 4), arrivals)

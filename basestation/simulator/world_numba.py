@@ -20,7 +20,7 @@ from basestation.causality.stream import Stream
 
 from .measured_delays import FlatDelays, none_measured
 from .options import WorldOptions
-from .several_gateways import OF_ARRIVAL, stream_of
+from .several_gateways import FIRST_CLOCK, stream_of
 from .topology import FlatTopology
 
 Ints = NDArray[np.int64]
@@ -411,7 +411,7 @@ def generate(options: WorldOptions) -> Stream:
     first, last = np.full((2, domains, slots), NOTHING, np.int64)
     drained = np.zeros(domains, np.int64)
     sent = np.empty((s.messages, 3), np.int64)
-    arrivals = np.empty((s.messages * s.gateways, OF_ARRIVAL + s.gateways), np.int64)
+    arrivals = np.empty((s.messages * s.gateways, FIRST_CLOCK + s.gateways), np.int64)
     events = np.empty((rows, 4), np.int64)
     random = np.random.default_rng(options.seed)
     ripe = np.empty(rows, np.int64)

@@ -146,9 +146,7 @@ def test_the_schemes_page_holds_the_tables_that_the_command_made(root):
 @pytest.mark.parametrize("name", ["delta-causal", "delta-vector"])
 def test_delta_causal_keeps_the_order_though_clocks_differ_and_messages_are_lost(name, gateways):
     """Of two that become free in one tick, both past their deadlines, the cause may have the later time of sending."""
-    options = WorldOptions(
-        motes=10, epsilon=10, delta=10, loss=0.1, messages=1000, seed=2, gateways=gateways
-    )
+    options = WorldOptions(motes=10, epsilon=10, delta=10, loss=0.1, messages=1000, seed=2, gateways=gateways)
     run = generate(options)
     played = play(run.stream, build(name, run.options, Terms()))
     assert simulator.engine.violations(run.stream, run.vectors, played.order).pairs == 0

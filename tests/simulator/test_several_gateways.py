@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from basestation.causality.schemes.barrier_rule import BarrierRule
@@ -20,7 +21,14 @@ from tests.simulator.test_windows import NET
 NETWORK = PRESETS["network"] | {"delay": "each"}
 WORLDS = [
     WorldOptions(
-        **NETWORK, epsilon=epsilon, delta=delta, rate=rate, loss=0.3, messages=1000, seed=seed, gateways=gateways
+        **NETWORK,
+        epsilon=epsilon,
+        delta=delta,
+        rate=rate,
+        loss=0.3,
+        messages=1000,
+        seed=seed,
+        gateways=gateways,
     )
     for seed, (gateways, (epsilon, delta), rate) in enumerate(
         product((2, 3), ((10, 10), (3, 32), (3, 12)), (0.02, 0.1))
@@ -96,10 +104,16 @@ def test_a_trace_keeps_the_tick_of_reception_and_the_observers_clock_apart(name)
     np.testing.assert_array_equal(table["clock"], run.stream.arrival_clock)
     assert set(table["gateway"].to_pylist()) == {options.motes + gateway for gateway in range(3)}
     assert trace.deployment.network.gateways == 3
+    l_read = pc.struct_field(
+        table["stamp"], "r"
+    ).to_numpy()  # read at the observer's clock, some were a round too old
+    assert (l_read >= table["sent"].to_numpy()).all()
 
 
 def test_a_trace_of_one_gateway_has_no_clock_beside_the_tick_of_reception():
     options = WorldOptions(messages=100)
-    trace = trace_of(generate(options), deployment_for(options, build_named(options, "barrier"), "barrier", 100))
+    trace = trace_of(
+        generate(options), deployment_for(options, build_named(options, "barrier"), "barrier", 100)
+    )
     assert trace.messages["clock"].null_count == len(trace.messages)
     assert set(trace.messages["gateway"].to_pylist()) == {options.motes}
