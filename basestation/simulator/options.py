@@ -53,7 +53,9 @@ MEANINGS = {
     "window": "Ticks of a window, in which messages arrive or are lost; delta must cover it.",
 }
 
-MEASURED_ALONE = "needs rows for every mote with a delay for each process, and one gateway; it allows no topology, recipients or loss"
+MEASURED_ALONE = (
+    "needs a delay for each process in every mote's rows, one gateway, no topology, recipients or loss"
+)
 
 
 class OptionError(ValueError):
