@@ -62,7 +62,7 @@ def test_a_ledger_that_tolerates_nothing_is_exact():
 def test_without_rule_0_such_networks_break_the_order(monkeypatch):
     monkeypatch.setattr(BarrierRule, "_floor", lambda rule, message: rule._clock)
     assert sum(broken_pairs(replace(options, gateways=1), "barrier") for options in WORLDS) == 0
-    assert sum(broken_pairs(options, "barrier") for options in WORLDS) > 10
+    assert sum(broken_pairs(options, "barrier") for options in WORLDS) > 0
 
 
 @pytest.mark.parametrize("options", [*WORLDS, replace(NET, loss=0.3, gateways=3)])
