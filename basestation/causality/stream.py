@@ -22,6 +22,7 @@ class Stream:
     Messages are numbered in the true order of their sends. A `batch` is what the observer receives at one time. A batch
     is `fresh` if it comes with the observer's tick, before that tick's deliveries. Stamps are read at `arrival_heard`,
     the tick in which a gateway heard the message; None: the observer's clock, as where there is one gateway.
+    `arrival_gateway` is the number of that gateway; None: there is one.
     """
 
     motes: int
@@ -37,6 +38,7 @@ class Stream:
     arrival_batch: Int64
     arrival_fresh: Int8
     arrival_heard: Int64 | None = None
+    arrival_gateway: Int64 | None = None
 
     @classmethod
     def from_tables(cls, motes: int, sent: Int64, events: Int64, arrivals: Int64) -> Stream:

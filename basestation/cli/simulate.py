@@ -141,7 +141,7 @@ MAIN_OPTIONS = [
 NETWORK_OPTIONS = [
     *(
         common.field_option(WorldOptions, name, MEANINGS[name])
-        for name in ("epsilon", "delta", "delay_law", "events_per_tick", "period", "window")
+        for name in ("epsilon", "delta", "gateways", "delay_law", "events_per_tick", "period", "window")
     ),
     click.option(
         "--hops",
@@ -215,7 +215,7 @@ READING_OPTIONS = [
 ]
 PANELS = {
     "Network": (
-        "epsilon", "delta", "delay_law", "events_per_tick", "period", "window",
+        "epsilon", "delta", "gateways", "delay_law", "events_per_tick", "period", "window",
         "hops", "positions", "reach", "links", "gateway",
     ),
     "Stamp": ("entries", "count", "counter_bits", "carry", "modulus"),
@@ -340,6 +340,7 @@ def _network_settings(described: Deployment) -> dict[str, Any]:
     return {
         "motes": network.motes,
         "hops": network.hops,
+        "gateways": network.gateways,
         "epsilon": clock.epsilon,
         "delta": clock.delta,
         "events_per_tick": described.stamp.events_per_tick,

@@ -17,7 +17,7 @@ SWEPT = {
 FIXED = {
     "messages": "How many messages to send in each network.",
     "seed": "Seed of the first network; the others have the numbers after it.",
-    **{name: MEANINGS[name] for name in ("delay_law", *READINGS)},
+    **{name: MEANINGS[name] for name in ("gateways", "delay_law", *READINGS)},
 }
 QUICK = {"messages": 2000}  # the objects are slow
 

@@ -61,7 +61,7 @@ def _simulated(options: WorldOptions, deployment: Deployment) -> Iterator[HeardM
         source, index = np.array([[one.source, one.sequence] for one in messages], np.int64).reshape(-1, 2).T
         rows = wire_rows(pack_stamps(messages, deployment), source, index, arrivals[:, 0].copy())
         payloads, lengths = bulk.encode_data(rows, layout), bulk.data_lengths(rows, layout)
-        for (_, clock, batch, _), payload, length in zip(arrivals.tolist(), payloads, lengths, strict=True):
+        for (_, clock, batch, *_), payload, length in zip(arrivals.tolist(), payloads, lengths, strict=True):
             yield HeardMessage(batch, clock, (clock << tick_log2) % 2**32, payload[:length].tobytes())
         motes.forget(options.most_under_way)
 

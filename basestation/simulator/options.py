@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from packet_formats.deployment import MAX_GATEWAYS
 from packet_formats.schedule import MOST_LEVELS, ROUNDS
 
 from .measured_delays import MeasuredDelays
@@ -26,6 +27,7 @@ MOST_TURNS = 1 << 16
 MOST_IN_ONE_HOP = 2_000
 MOST_BYTES = 8_000_000_000
 BYTES_A_COPY = 100
+BYTES_A_CLOCK = 30
 MOST_STEPS = 1e10
 
 # The help text of each option.
@@ -45,13 +47,14 @@ MEANINGS = {
     "sends": "A mote sends when its clock ticks; or at any time, at the same mean rate, so twice in some ticks.",
     "second_send": "A mote's second send in a tick waits for the next tick if the scheme needs that; never; or always.",
     "loss": "Chance that a copy is lost on a hop.",
+    "gateways": "Number of gateways. Each hears for itself, and its line takes up to epsilon + delta ticks.",
     "events_per_tick": "Turns of a process in one tick of its clock, K.",
     "period": "Ticks from one window to the next: motes send and listen in windows only. 0: always.",
     "window": "Ticks of a window, in which messages arrive or are lost; delta must cover it.",
 }
 
 MEASURED_ALONE = (
-    "needs rows for every mote with a delay for each process, and allows no topology, recipients or loss"
+    "needs a delay for each process in every mote's rows, one gateway, no topology, recipients or loss"
 )
 
 
@@ -82,6 +85,7 @@ class WorldOptions:
     sends: Sends = "tick"
     second_send: SecondSend = "scheme"
     loss: float = 0.0
+    gateways: int = 1
     events_per_tick: int = 1
     period: int = 0
     window: int = 0
@@ -96,6 +100,8 @@ class WorldOptions:
         _require(self.messages >= 1, "messages", self.messages, "at least one message must be sent")
         _require(self.seed >= 0, "seed", self.seed, "seeds are not negative")
         _require(0 <= self.loss <= 1, "loss", self.loss, "is a probability from 0 to 1")
+        many = self.gateways
+        _require(1 <= many <= MAX_GATEWAYS, "gateways", many, f"is from 1 to {MAX_GATEWAYS}")
         _require(self.events_per_tick >= 1, "events_per_tick", self.events_per_tick, "is at least 1")
         _require(self.epsilon <= MOST_TICKS, "epsilon", self.epsilon, f"is at most {MOST_TICKS}")
         _require(self.delta <= MOST_TICKS, "delta", self.delta, f"is at most {MOST_TICKS}")
@@ -111,7 +117,8 @@ class WorldOptions:
             self.motes,
             f"at most {MOST_IN_ONE_HOP} can all hear one another; place more of them",
         )
-        need = self.messages * (BYTES_A_COPY * self.copies_per_message + 4 * self.motes)
+        clocks = BYTES_A_CLOCK * many**2  # those of all gateways, whenever a gateway hears a message
+        need = self.messages * (BYTES_A_COPY * self.copies_per_message + 4 * self.motes + clocks)
         _require(
             need <= MOST_BYTES, "messages", self.messages, f"needs {need / 1e9:.0f} GB; the limit is 8 GB"
         )
@@ -142,7 +149,7 @@ class WorldOptions:
             self.measured is not None
             and self.measured.motes == self.motes
             and all(rows and {*map(len, rows)} == {self.motes + 1} for rows in self.measured.rows)
-            and (self.topology, self.recipients, self.loss) == (None, "all", 0.0)
+            and (self.topology, self.recipients, self.loss, self.gateways) == (None, "all", 0.0, 1)
         )
 
     @property
@@ -152,10 +159,16 @@ class WorldOptions:
 
     @property
     def copies_per_message(self) -> int:
-        """The largest number of copies of a message, with the observer's."""
+        """The largest number of copies of a message, with the gateways'."""
         if self.recipients == "one":
-            return 2
-        return self.motes if self.topology is None else max(map(len, self.topology.peers)) + 1
+            return 1 + self.gateways
+        peers = self.motes - 1 if self.topology is None else max(map(len, self.topology.peers))
+        return peers + self.gateways
+
+    @property
+    def line(self) -> int:
+        """Ticks of its own clock in which a gateway's line hands on what the gateway heard, if there are several."""
+        return self.epsilon + self.delta
 
     @property
     def most_under_way(self) -> int:

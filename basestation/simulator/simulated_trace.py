@@ -59,6 +59,7 @@ def deployment_for(
         "board": DEFAULT_BOARD.name,
         "motes": options.motes,
         "hops": max(options.network.hops),
+        "gateways": options.gateways,
     }
     observer: dict[str, Any] = {"policy": policy if policy in row.policies else row.policy}
     observer |= {} if tolerate is None else {"tolerate": tolerate}
@@ -105,7 +106,7 @@ def _papers(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void]
         raise OptionError("corrupt", deployment.stamp.scheme, "faults are for Causeway's own stamps")
     stream = run.stream
     rows = stamp_rows(stream, deployment)
-    return rows, read_stamps(rows[stream.arrival_message], stream.arrival_clock, deployment)
+    return rows, read_stamps(rows[stream.arrival_message], stream.read_at, deployment)
 
 
 def wire_rows(
@@ -141,8 +142,8 @@ def _messages(
         "number": index,
         "am_type": np.full(count, layout.am_type),
         "payload": payload_column(payload, bulk.data_lengths(rows, layout)),
-        "heard_time": (stream.arrival_clock << deployment.clock.tick_log2).astype(np.uint32),  # it wraps
-        "heard": stream.arrival_clock,
+        "heard_time": (stream.read_at << deployment.clock.tick_log2).astype(np.uint32),  # it wraps
+        "heard": stream.read_at,
         "batch": stream.arrival_batch,
         "fresh": stream.arrival_fresh.astype(np.bool_),
         "gateway": np.full(count, deployment.network.motes),
@@ -153,6 +154,8 @@ def _messages(
         "sent": stream.sent_at[message],
         "vector": binary_column(run.vectors[message].astype("<i4")),
     }
+    if stream.arrival_gateway is not None:
+        columns |= {"clock": stream.arrival_clock, "gateway": columns["gateway"] + stream.arrival_gateway}
     return messages_table(columns, count)
 
 

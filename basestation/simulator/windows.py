@@ -1,7 +1,7 @@
 """A network that listens by a schedule: what was to be sent waits for the next window, and is stamped in it.
 
 In a window's first round the motes of each level send in their level's phase, the farthest first. Those beside them
-hear it at once. The observer's copy goes on level by level and arrives in the phase of level 1: of the first round,
+hear it at once. A gateway's copy goes on level by level and arrives in the phase of level 1: of the first round,
 or of a later one if a copy was lost on the way, or never. So nothing arrives after its window.
 """
 
@@ -17,6 +17,7 @@ import numpy as np
 from basestation.causality.stream import RECEIVE, SEND, Stream
 
 from .options import WorldOptions
+from .several_gateways import FIRST_CLOCK, stream_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class _Sent:
     time: float
     clock: int
     heard_by: tuple[tuple[int, int], ...]  # mote, its clock
-    arrival: tuple[float, int] | None  # at the observer: the time, its clock
+    heard_up: tuple[tuple[float, int, tuple[int, ...]], ...]  # time, gateway, the clocks of all gateways
 
 
 def generate(options: WorldOptions) -> Stream:
@@ -37,7 +38,7 @@ def generate(options: WorldOptions) -> Stream:
         sent += window
         if len(sent) >= options.messages:
             break
-    return _stream(options.motes, sent[: options.messages])
+    return _stream(options, sent[: options.messages])
 
 
 def _windows(options: WorldOptions) -> Iterator[list[_Sent]]:
@@ -61,7 +62,9 @@ class _Window:
 
     def __init__(self, options: WorldOptions, random: np.random.Generator, start: float) -> None:
         self._options, self._random, self._start = options, random, start
-        self._ahead: list[float] = (random.random(options.motes + 1) * (options.epsilon - 1)).tolist()
+        self._ahead: list[float] = (
+            random.random(options.motes + options.gateways) * (options.epsilon - 1)
+        ).tolist()
 
     def _clock(self, process: int, time: float) -> int:
         return math.floor(time + self._ahead[process])
@@ -85,17 +88,24 @@ class _Window:
         network, works = self._options.network, 1 - self._options.loss
         peers = zip(network.peers[mote], network.hearing[mote], strict=True)
         heard_by = [peer for peer, chance in peers if self._random.random() < chance * works]
-        arrival = self._arrival(time, network.hops[mote], network.path[mote])
+        arrivals = (
+            (gateway, self._arrival(time, network.hops[mote], network.path[mote]))
+            for gateway in range(self._options.gateways)
+        )
         return _Sent(
             mote,
             time,
             self._clock(mote, time),
             tuple((peer, self._clock(peer, time)) for peer in heard_by),
-            None if arrival is None else (arrival, self._clock(self._options.motes, arrival)),
+            tuple((at, gateway, self._gateway_clocks(at)) for gateway, at in arrivals if at is not None),
         )
 
+    def _gateway_clocks(self, time: float) -> tuple[int, ...]:
+        motes, gateways = self._options.motes, self._options.gateways
+        return tuple(self._clock(motes + gateway, time) for gateway in range(gateways))
+
     def _arrival(self, time: float, hops: int, path: float) -> float | None:
-        """When the gateway hears a message: the nearest motes' own at once, others in the phase of level 1."""
+        """When a gateway hears a message: the nearest motes' own at once, others in the phase of level 1."""
         options = self._options
         survives = path * (1 - options.loss) ** hops
         for round_ in range(options.rounds):
@@ -106,19 +116,22 @@ class _Window:
         return None
 
 
-def _stream(motes: int, sent: list[_Sent]) -> Stream:
-    number = [0] * motes
+def _stream(options: WorldOptions, sent: list[_Sent]) -> Stream:
+    number = [0] * options.motes
     rows, events, arrivals = [], [], []
     for message, one in enumerate(sent):
         number[one.mote] += 1
         rows.append((one.mote, number[one.mote], one.clock))
         events.append((SEND, one.mote, one.clock, message))
         events += [(RECEIVE, peer, clock, message) for peer, clock in one.heard_by]
-        if one.arrival:
-            arrivals.append((one.arrival[0], message, one.arrival[1]))
+        arrivals += [(time, message, gateway, clocks) for time, gateway, clocks in one.heard_up]
     arrivals.sort()
-    in_order = [(message, clock, batch, 0) for batch, (_, message, clock) in enumerate(arrivals, 1)]
+    in_order = [
+        (message, clocks[gateway], batch, 0, gateway, *clocks)
+        for batch, (_, message, gateway, clocks) in enumerate(arrivals, 1)
+    ]
     tables = (np.array(table, np.int64) for table in (rows, events, in_order))
-    return Stream.from_tables(
-        motes, *(table.reshape(-1, width) for table, width in zip(tables, (3, 4, 4), strict=True))
+    widths = 3, 4, FIRST_CLOCK + options.gateways
+    return stream_of(
+        options, *(table.reshape(-1, width) for table, width in zip(tables, widths, strict=True))
     )

@@ -1,6 +1,6 @@
 """The paper's simulation in plain Python, which the kernel is tested against.
 
-Each step picks one of n + 1 processes at random, ticks its clock unless that would break G1 (then another is picked),
+Each step picks a mote or a gateway at random, ticks its clock unless that would break G1 (then another is picked),
 lets it receive what has reached it, and lets it send with probability `rate`. With sends="any" the process that may
 send is drawn apart from the one whose clock ticks: so a mote sends at any time, at the same mean rate.
 """
@@ -16,29 +16,31 @@ from basestation.causality.stream import MERGE, RECEIVE, SEND, Int64, Stream
 
 from .measured_delays import Row
 from .options import WorldOptions
+from .several_gateways import FIRST_CLOCK, stream_of
 
 
 class World:
-    """Clocks of all processes, copies in flight, and the stream recorded so far. The observer is process n."""
+    """Clocks of all processes, copies in flight, and the stream recorded so far. Gateways are processes n and up."""
 
     def __init__(self, options: WorldOptions) -> None:
         self._options = options
         self._network = options.network
         self._random = np.random.default_rng(options.seed)
-        self._observer = options.motes
-        self._clock = [0] * (options.motes + 1)
-        self._acts = [0] * (options.motes + 1)
+        processes = options.motes + options.gateways
+        self._gateways = range(options.motes, processes)
+        self._clock = [0] * processes
+        self._acts = [0] * processes
         self._steps = 0
         self._copies = 0
         domains = options.motes if options.delay_clock == "sender" else 1
         self._flying: list[list[tuple[float, int, int, int]]] = [[] for _ in range(domains)]
-        self._inbox: list[list[int]] = [[] for _ in range(options.motes + 1)]
+        self._inbox: list[list[int]] = [[] for _ in range(processes)]
         self._sent: list[tuple[int, int, int]] = []
         self._sends = [0] * options.motes
         self._last_send = [-1] * options.motes  # its clock then
-        self._put_off = [0] * (options.motes + 1)
+        self._put_off = [0] * processes
         self._events: list[tuple[int, int, int, int]] = []
-        self._arrivals: list[tuple[int, int, int, int]] = []
+        self._arrivals: list[tuple[int, ...]] = []
         self._batches = 0
 
     def run(self) -> Stream:
@@ -51,7 +53,7 @@ class World:
         """The events and arrivals of each step."""
         while self._goes_on:
             self._step()
-            yield _table(self._events, 4), _table(self._arrivals, 4)
+            yield _table(self._events, 4), self._arrival_rows()
             self._events, self._arrivals = [], []
 
     @property
@@ -79,7 +81,7 @@ class World:
 
     def _let_send(self, process: int) -> None:
         """Let a mote send by chance. A second send in its tick is put off to its next tick, where it has to wait."""
-        if process == self._observer or self._random.random() >= self._options.rate:
+        if process in self._gateways or self._random.random() >= self._options.rate:
             return
         if self._options.second_send == "waits" and self._last_send[process] == self._clock[process]:
             self._put_off[process] += 1
@@ -117,11 +119,12 @@ class World:
         for peer, hearing in self._recipients(mote):
             delay = self._draw_delay() if shared is None else shared
             self._launch(message, mote, peer, delay, hearing * (1 - self._options.loss))
-        delay = self._draw_delay() if shared is None else shared
-        for _ in range(self._network.hops[mote] - 1):
-            delay += self._draw_delay()
         survives = self._network.path[mote] * (1 - self._options.loss) ** self._network.hops[mote]
-        self._launch(message, mote, self._observer, delay, survives)
+        for gateway in self._gateways:
+            delay = self._draw_delay() if shared is None else shared
+            for _ in range(self._network.hops[mote] - 1):
+                delay += self._draw_delay()
+            self._launch(message, mote, gateway, delay, survives)
 
     def _launch_measured(self, message: int, mote: int, rows: Sequence[Row]) -> None:
         row = rows[int(self._random.random() * len(rows))]
@@ -163,7 +166,7 @@ class World:
 
     def _ripen(self, process: int) -> None:
         """Hand over the copies whose delay is over, after a turn of `process`."""
-        if self._options.delay_clock == "sender" and process == self._observer:
+        if self._options.delay_clock == "sender" and process in self._gateways:
             return
         flying = self._flying[self._domain(process)]
         now = self._delay_clock(process)
@@ -183,8 +186,8 @@ class World:
         self._inbox[process] = []
         if not messages:
             return
-        if process == self._observer:
-            self._observe(messages)
+        if process in self._gateways:
+            self._observe(process, messages)
             return
         joined = self._options.reception == "tick"
         for i, message in enumerate(messages):
@@ -196,17 +199,18 @@ class World:
         sender, _, sent_at = self._sent[message]
         return self._options.g2 == "paper" or self._clock[sender] <= sent_at + self._options.delta
 
-    def _observe(self, messages: list[int]) -> None:
-        first_turn = self._acts[self._observer] == 1 % self._options.events_per_tick
+    def _observe(self, gateway: int, messages: list[int]) -> None:
+        first_turn = self._acts[gateway] == 1 % self._options.events_per_tick
         fresh = first_turn and self._options.reception != "immediate"
         self._batches += 1
-        now = self._clock[self._observer]
-        self._arrivals.extend((message, now, self._batches, int(fresh)) for message in messages)
+        heard = self._batches, int(fresh), gateway - self._options.motes, *self._clock[self._options.motes :]
+        self._arrivals.extend((message, self._clock[gateway], *heard) for message in messages)
 
     def _stream(self) -> Stream:
-        return Stream.from_tables(
-            self._options.motes, _table(self._sent, 3), _table(self._events, 4), _table(self._arrivals, 4)
-        )
+        return stream_of(self._options, _table(self._sent, 3), _table(self._events, 4), self._arrival_rows())
+
+    def _arrival_rows(self) -> Int64:
+        return _table(self._arrivals, FIRST_CLOCK + self._options.gateways)
 
 
 def _table(rows: Sequence[tuple[int, ...]], columns: int) -> Int64:

@@ -21,6 +21,7 @@ from basestation.causality.stream import Stream
 
 from .measured_delays import FlatDelays, none_measured
 from .options import WorldOptions
+from .several_gateways import FIRST_CLOCK, stream_of
 from .topology import FlatTopology
 
 Ints = NDArray[np.int64]
@@ -49,6 +50,7 @@ class Settings(NamedTuple):
     """The `WorldOptions` as numbers."""
 
     motes: int
+    gateways: int
     epsilon: int
     delta: int
     rate: float
@@ -110,7 +112,7 @@ def _drawn(random: Generator, s: Settings, at: Ints, processes: Ints, process: i
         return NOTHING
     if s.any_time:
         process = int(random.random() * len(processes))
-    if process == s.motes or random.random() >= s.rate:
+    if process >= s.motes or random.random() >= s.rate:
         return NOTHING
     if s.waits and processes[process, LAST_SEND] == processes[process, CLOCK]:
         processes[process, PUT_OFF] += 1
@@ -180,11 +182,12 @@ def _send(
             _launch(
                 at, copies, due, first[domain], last[domain], message, peers[peer], start + delay * unit, now
             )
-    delay = _draw_delay(random, s.mean) if s.each else shared
-    for _ in range(hops[mote] - 1):
-        delay += _draw_delay(random, s.mean)
-    if _survives(random, s, delay, path[mote] * (1 - s.loss) ** hops[mote]):
-        _launch(at, copies, due, first[domain], last[domain], message, s.motes, start + delay * unit, now)
+    for gateway in range(s.motes, len(processes)):
+        delay = _draw_delay(random, s.mean) if s.each else shared
+        for _ in range(hops[mote] - 1):
+            delay += _draw_delay(random, s.mean)
+        if _survives(random, s, delay, path[mote] * (1 - s.loss) ** hops[mote]):
+            _launch(at, copies, due, first[domain], last[domain], message, gateway, start + delay * unit, now)
 
 
 @compiled
@@ -254,7 +257,7 @@ def _ripen(
     process: int,
 ) -> None:
     """Hand over the copies whose delay is over, after a turn of `process`."""
-    if s.delay_clock == SENDER and process == s.motes:
+    if s.delay_clock == SENDER and process >= s.motes:
         return
     domain = process if s.delay_clock == SENDER else 0
     now = _delay_clock(s, at, processes, process)
@@ -318,8 +321,8 @@ def _take_inbox(
         row = message % len(sent)
         if s.enforce and processes[sent[row, SENT_BY], CLOCK] > sent[row, SENT_AT] + s.delta:
             continue
-        if process == s.motes:
-            _observe(s, at, processes, arrivals, message)
+        if process >= s.motes:
+            _observe(s, at, processes, arrivals, process, message)
         else:
             _record(at, processes, events, MERGE if s.reception == TICK else RECEIVE, process, message)
     if at[EVENTS] > events_before:
@@ -338,14 +341,16 @@ def _record(at: Ints, processes: Ints, events: Ints, kind: int, mote: int, messa
 
 
 @compiled
-def _observe(s: Settings, at: Ints, processes: Ints, arrivals: Ints, message: int) -> None:
+def _observe(s: Settings, at: Ints, processes: Ints, arrivals: Ints, gateway: int, message: int) -> None:
     row = at[ARRIVALS]
     at[ARRIVALS] += 1
-    first_turn = processes[s.motes, ACTS] == 1 % s.turns
+    first_turn = processes[gateway, ACTS] == 1 % s.turns
     arrivals[row, 0] = message
-    arrivals[row, 1] = processes[s.motes, CLOCK]
+    arrivals[row, 1] = processes[gateway, CLOCK]
     arrivals[row, 2] = at[BATCHES] + 1
     arrivals[row, 3] = first_turn and s.reception != IMMEDIATE
+    arrivals[row, 4] = gateway - s.motes
+    arrivals[row, 5:] = processes[s.motes :, CLOCK]
 
 
 @compiled
@@ -419,11 +424,9 @@ def generate(options: WorldOptions) -> Stream:
     """The stream of `World(options).run()`, faster."""
     world = _tables(options, options.messages)
     at = world.at
-    while _run(*world, int(at[STEPS]) + SLICE, options.messages + 1):
+    while _run(*world, int(at[STEPS]) + SLICE, options.messages * options.gateways + 1):
         pass  # back in Python now and then, an interrupt is seen
-    return Stream.from_tables(
-        options.motes, world.sent, world.events[: at[EVENTS]], world.arrivals[: at[ARRIVALS]]
-    )
+    return stream_of(options, world.sent, world.events[: at[EVENTS]], world.arrivals[: at[ARRIVALS]])
 
 
 def parts(options: WorldOptions) -> Iterator[tuple[Ints, Ints]]:
@@ -440,12 +443,12 @@ def _tables(options: WorldOptions, messages: int) -> Tables:
     """A world that has not begun, with room for so many messages at a time."""
     s = _settings(options)
     at = np.zeros(12, np.int64)
-    at[FREE], at[AT_LOWEST] = NOTHING, s.motes + 1
-    processes = np.zeros((s.motes + 1, 7), np.int64)
+    processes = np.zeros((s.motes + s.gateways, 7), np.int64)
+    at[FREE], at[AT_LOWEST] = NOTHING, len(processes)
     processes[:, INBOX_FIRST:PUT_OFF] = NOTHING
     rows = messages * options.copies_per_message  # a copy, or a receive, for each receiver
     domains = s.motes if s.delay_clock == SENDER else 1
-    slots = ceil(s.delta * ((s.motes + 1) * s.turns if s.delay_clock == GLOBAL else 1)) + 2
+    slots = ceil(s.delta * (len(processes) * s.turns if s.delay_clock == GLOBAL else 1)) + 2
     first, last = np.full((2, domains, slots), NOTHING, np.int64)
     return Tables(
         random=np.random.default_rng(options.seed),
@@ -459,7 +462,7 @@ def _tables(options: WorldOptions, messages: int) -> Tables:
         drained=np.zeros(domains, np.int64),
         sent=np.empty((messages, 3), np.int64),
         events=np.empty((rows, 4), np.int64),
-        arrivals=np.empty((messages, 4), np.int64),
+        arrivals=np.empty((messages * s.gateways, FIRST_CLOCK + s.gateways), np.int64),
         ripe=np.empty(rows, np.int64),
         network=options.network.arrays(),
         measured=none_measured(s.motes) if options.measured is None else options.measured.arrays(),
@@ -469,6 +472,7 @@ def _tables(options: WorldOptions, messages: int) -> Tables:
 def _settings(options: WorldOptions) -> Settings:
     return Settings(
         options.motes,
+        options.gateways,
         options.epsilon,
         options.delta,
         float(options.rate),

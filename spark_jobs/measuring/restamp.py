@@ -170,7 +170,7 @@ def _papers(trace: TraceFiles) -> pa.StructArray:
         sends = told.filter(pc.equal(told["kind"], KINDS[0]))
         stream = replace(stream, sent_index=sends["sequence"].to_numpy() + 1)
     rows = stamp_rows(stream, trace.deployment)[stream.arrival_message]
-    return read_stamps(rows, stream.arrival_clock, trace.deployment)
+    return read_stamps(rows, stream.read_at, trace.deployment)
 
 
 def _column(observed: Observed) -> pa.StructArray:

@@ -205,6 +205,24 @@ def test_corruption_reports_how_long_it_took():
         assert row["bounded"] > 0
 
 
+def test_several_gateways_hear_more_and_keep_the_order():
+    asked = ("--preset", "network", "--loss", "0.3", "--scheme", "barrier")
+    (one,), (three,) = (rows(*asked, "--gateways", str(gateways)) for gateways in (1, 3))
+    assert 1.2 * one["delivered"] < three["delivered"]
+    assert one["violated_pairs"] == three["violated_pairs"] == 0
+    assert three["arrival_order"]["pairs"] > 0
+
+
+def test_a_deployment_says_how_many_gateways_there_are(root, tmp_path):
+    path = tmp_path / "deployment.toml"
+    path.write_text(
+        (root / "examples" / "barrier.toml").read_text().replace("[network]", "[network]\ngateways = 2")
+    )
+    described = rows("--deployment", str(path), "--rate", "0.05", "--loss", "0.3")
+    assert described == rows("--deployment", str(path), "--rate", "0.05", "--loss", "0.3", "--gateways", "2")
+    assert described != rows("--deployment", str(path), "--rate", "0.05", "--loss", "0.3", "--gateways", "1")
+
+
 def test_a_trace_is_written_once(tmp_path):
     folder = tmp_path / "trace"
     result = run("--scheme", "shlc", "--trace", str(folder))

@@ -48,12 +48,15 @@ EXACT = ("history", "vector", "matrix", "kn", "hlc", "shlc")
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.1])
-def test_who_is_exact_and_who_is_not(loss):
-    found = rows(WorldOptions(motes=8, messages=1000, loss=loss, delay="each"))
+@pytest.mark.parametrize("gateways", [1, 3])
+def test_who_is_exact_and_who_is_not(gateways, loss):
+    found = rows(WorldOptions(motes=8, messages=1000, loss=loss, delay="each", gateways=gateways))
     assert {name for name in EXACT if found[name].violations.pairs} == set()
     for name in ("none", "dpc1", "sequence", "scalar", "last-sender", "dpc2"):
         assert found[name].violations.pairs > 0, name
-    assert 0 < found["two-hop"].violations.percent()["mean"] < found["none"].violations.percent()["mean"]
+    two_hop, none = (found[name].violations.percent()["mean"] for name in ("two-hop", "none"))
+    assert two_hop < none
+    assert two_hop > 0 or gateways > 1  # by the slowest line's clock it waits longer
     assert len({row.arrived for row in found.values()}) == 1
     assert all(row.violations.delivered + row.discarded == row.arrived for row in found.values())
     assert found["vector"].hold_mean < found["shlc"].hold_mean
@@ -139,9 +142,11 @@ def test_the_schemes_page_holds_the_tables_that_the_command_made(root):
         assert (root / "docs" / "figures" / "schemes" / made).read_text().strip() in page, made
 
 
+@pytest.mark.parametrize("gateways", [1, 3])
 @pytest.mark.parametrize("name", ["delta-causal", "delta-vector"])
-def test_delta_causal_keeps_the_order_though_clocks_differ_and_messages_are_lost(name):
+def test_delta_causal_keeps_the_order_though_clocks_differ_and_messages_are_lost(name, gateways):
     """Of two that become free in one tick, both past their deadlines, the cause may have the later time of sending."""
-    run = generate(WorldOptions(motes=10, epsilon=10, delta=10, loss=0.1, messages=1000, seed=2))
+    options = WorldOptions(motes=10, epsilon=10, delta=10, loss=0.1, messages=1000, seed=2, gateways=gateways)
+    run = generate(options)
     played = play(run.stream, build(name, run.options, Terms()))
     assert simulator.engine.violations(run.stream, run.vectors, played.order).pairs == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from itertools import product
 
 import numpy as np
@@ -64,8 +64,10 @@ def assert_engines_agree(stream: Stream, scheme, corruption=None, policies=POLIC
 
 
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
-def test_both_engines_make_the_same_stream(delay_clock, reception):
-    worlds = every_option(50, ["paper", "enforce"], delay_clock=delay_clock, reception=reception)
+@pytest.mark.parametrize("gateways", [1, 3])
+def test_both_engines_make_the_same_stream(gateways, delay_clock, reception):
+    readings = {"delay_clock": delay_clock, "reception": reception}
+    worlds = every_option(50, ["paper", "enforce"], gateways=gateways, **readings)
     for options in worlds:
         assert_same(engine_objects.generate(options), engine_numba.generate(options))
 
@@ -74,7 +76,8 @@ def test_both_engines_make_the_same_stream(delay_clock, reception):
 def test_both_engines_stamp_deliver_and_count_alike(delay_clock, reception):
     """Every twentieth combination of the other options, under all schemes and policies."""
     worlds = every_option(60, ["paper", "enforce"], delay_clock=delay_clock, reception=reception)
-    for options in worlds[READINGS.index((delay_clock, reception)) :: 20]:
+    for i, options in enumerate(worlds[READINGS.index((delay_clock, reception)) :: 20]):
+        options = replace(options, gateways=1 + 2 * (i % 2))
         stream = engine_numba.generate(options)
         vectors = engine_objects.vector_clocks(stream)
         np.testing.assert_array_equal(vectors, engine_numba.vector_clocks(stream))

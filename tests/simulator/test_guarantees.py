@@ -14,6 +14,7 @@ from basestation.simulator.options import WorldOptions
 from tests.simulator.worlds import dpc, hlc, kn, one_byte, outcome
 
 LOSSES = [0.0, 0.01, 0.1, 0.5]
+GATEWAYS = [1, 3]
 WIDE_ENOUGH = {"kn": 63, "hlc": 127, "shlc": 127}  # top codes of 6 and 7 bits
 
 
@@ -37,8 +38,9 @@ def assert_no_violation(options: WorldOptions, policies: list[str]) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("motes", [10, 50])
-def test_the_whole_wait_leaves_no_violation(motes, loss):
-    options = WorldOptions(motes=motes, messages=4000, loss=loss, g2="enforce", seed=motes)
+@pytest.mark.parametrize("gateways", GATEWAYS)
+def test_the_whole_wait_leaves_no_violation(gateways, motes, loss):
+    options = WorldOptions(motes=motes, messages=4000, loss=loss, g2="enforce", seed=motes, gateways=gateways)
     assert_no_violation(options, ["causal", "dapw", "cbd"])
 
 
@@ -46,16 +48,20 @@ def test_the_whole_wait_leaves_no_violation(motes, loss):
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("motes", [10, 50])
-def test_the_whole_wait_leaves_no_violation_in_a_long_run(motes, loss, seed):
+@pytest.mark.parametrize("gateways", GATEWAYS)
+def test_the_whole_wait_leaves_no_violation_in_a_long_run(gateways, motes, loss, seed):
     messages = 200_000 if motes == 10 else 100_000
-    options = WorldOptions(motes=motes, messages=messages, loss=loss, g2="enforce", seed=seed)
+    options = WorldOptions(
+        motes=motes, messages=messages, loss=loss, g2="enforce", seed=seed, gateways=gateways
+    )
     assert_no_violation(options, ["causal", "cbd"])
 
 
 @pytest.mark.parametrize(
     ("delay", "recipients", "law"), list(product(["shared", "each"], ["all", "one"], ["half", "quarter"]))
 )
-def test_the_whole_wait_leaves_no_violation_in_other_readings(delay, recipients, law):
+@pytest.mark.parametrize("gateways", GATEWAYS)
+def test_the_whole_wait_leaves_no_violation_in_other_readings(gateways, delay, recipients, law):
     for delay_clock, reception in product(["sender", "global"], ["message", "immediate"]):
         options = WorldOptions(
             messages=1500,
@@ -65,6 +71,7 @@ def test_the_whole_wait_leaves_no_violation_in_other_readings(delay, recipients,
             delay_law=law,
             delay_clock=delay_clock,
             reception=reception,
+            gateways=gateways,
         )
         assert_no_violation(options, ["causal", "cbd"])
 

@@ -94,11 +94,10 @@ def test_two_sends_in_a_tick_have_one_name(rate, scheme):
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 def test_delta_vector_is_exact_at_any_time_of_sending(preset, loss):
-    for seed, turns in ((1, 1), (2, 3)):
+    for seed, turns, gateways in ((1, 1, 1), (2, 3, 1), (1, 1, 3), (2, 3, 3)):
         readings = PRESETS[preset] | {"sends": "any"}
-        options = WorldOptions(
-            messages=1500, rate=0.3, loss=loss, seed=seed, events_per_tick=turns, **readings
-        )
+        readings |= {"gateways": gateways, "events_per_tick": turns}
+        options = WorldOptions(messages=1500, rate=0.3, loss=loss, seed=seed, **readings)
         assert wrong(world_for(options, "delta-vector"), "delta-vector") == 0
 
 

@@ -68,7 +68,7 @@ def test_what_is_lost_comes_in_a_later_round() -> None:
     "topology", [in_groups(6, 3), relayed_network(), None], ids=["groups", "lossy", "one hop"]
 )
 def test_the_whole_wait_leaves_no_violation(topology, loss) -> None:
-    for epsilon, rate in product((1, 5), (0.005, 0.05)):
+    for epsilon, rate, gateways in product((1, 5), (0.005, 0.05), (1, 3)):
         options = WorldOptions(
             motes=6,
             epsilon=epsilon,
@@ -78,6 +78,7 @@ def test_the_whole_wait_leaves_no_violation(topology, loss) -> None:
             rate=rate,
             messages=800,
             loss=loss,
+            gateways=gateways,
             topology=topology,
         )
         run = generate(options)

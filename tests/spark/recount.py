@@ -11,7 +11,7 @@ from math import ceil
 import pyarrow.parquet as pq
 
 Key = tuple[int, int]  # of a message: its source, and its number from 0
-Arrival = namedtuple("Arrival", "message clock batch fresh")
+Arrival = namedtuple("Arrival", "message clock heard batch fresh")
 Timed = namedtuple("Timed", "r c counts")  # a stamp that compares: L = r + c, then counts
 LONG_AGO = -(10**9)
 
@@ -38,10 +38,16 @@ class Recorded:
             if row["ends"]:
                 events.append(("receive", row["mote"], row["clock"], brought))
                 brought = []
-        columns = ["source", "sequence", "heard", "batch", "fresh"]
+        columns = ["source", "sequence", "clock", "heard", "batch", "fresh"]
         rows = pq.read_table(folder / "messages.parquet", columns=columns).to_pylist()
         arrivals = [
-            Arrival((row["source"], row["sequence"]), row["heard"], row["batch"], row["fresh"])
+            Arrival(
+                (row["source"], row["sequence"]),
+                row["heard"] if row["clock"] is None else row["clock"],
+                row["heard"],
+                row["batch"],
+                row["fresh"],
+            )
             for row in rows
         ]
         made = cls(motes, events, arrivals)
@@ -294,11 +300,11 @@ def barrier_stamps(run, constants):
 
 
 class BarrierObserver:
-    """Rules 1 to 5: whenever something happens, the least that may leave does."""
+    """Rules 0 to 5: whenever something happens, the least that may leave does."""
 
     def __init__(self, constants, stamps):
         self.k, self.stamps = constants, stamps
-        self.came, self.held, self.left = {}, [], {}
+        self.came, self.floor, self.held, self.left = {}, {}, [], {}
 
     def run(self, arrivals):
         tick = arrivals[0].clock - 1
@@ -314,6 +320,8 @@ class BarrierObserver:
                 self._let_go(now)
             for arrival in batch:
                 self.came[arrival.message] = now
+                latest = self.stamps[arrival.message].l - self.k.epsilon
+                self.floor[arrival.message] = min(arrival.heard, latest)
                 self.held.append(arrival.message)
             self._let_go(now)
         while self.held:
@@ -335,6 +343,8 @@ class BarrierObserver:
         stamp, least = self.stamps[m], self.held[0]
         if m == least and now > stamp.l + self.k.W:
             return True
+        if now < self.floor[m]:
+            return False
         given_up = []
         for cause, b in self._links(m, stamp):
             if cause is None:

@@ -26,10 +26,13 @@ NETWORKS = {
         delay="each", delay_clock="global", reception="immediate",
     ),
     "far apart": WorldOptions(messages=300, motes=8, epsilon=20, delta=5, rate=0.2, seed=15),
+    "several gateways": WorldOptions(
+        messages=350, motes=6, epsilon=3, delta=12, rate=0.05, loss=0.3, seed=16, delay="each", gateways=3
+    ),
 }  # fmt: skip
 
 
-FAST = ("many motes, losses", "received at once")
+FAST = ("many motes, losses", "received at once", "several gateways")
 
 
 @pytest.fixture(

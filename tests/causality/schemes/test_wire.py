@@ -67,7 +67,8 @@ class Reading(Rule):
         fields = self._wire.encode(message.stamp, message.source, message.sequence)
         assert self._layout.unpack(self._layout.pack(fields)) == fields
         self._sent[message.source, message.sequence] = message
-        stamp = self._reader.read(fields, message.source, message.sequence, now)
+        heard = now if message.heard is None else message.heard
+        stamp = self._reader.read(fields, message.source, message.sequence, heard)
         return self._rule.receive(message._replace(stamp=stamp), now)
 
     def due(self, now):
@@ -126,10 +127,12 @@ def test_a_rule_does_the_same_behind_the_wire(name: str, run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("gateways", [1, 3])
 @pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.slow)])
-def test_counters_wrap_and_nobody_notices(name: str, loss: float) -> None:
+def test_counters_wrap_and_nobody_notices(name: str, loss: float, gateways: int) -> None:
     """Each mote sends some seven hundred messages: every counter goes round twice and more."""
-    options = WorldOptions(motes=4, epsilon=4, delta=8, messages=2800, loss=loss, seed=3)
+    network = {"motes": 4, "epsilon": 4, "delta": 8, "gateways": gateways}
+    options = WorldOptions(**network, messages=2800, loss=loss, seed=3)
     told, wired = both(name, Setting(4, 4, 8))
     stream = generate(options).stream
     expected, found = play_stream(stream, told), play_stream(stream, wired)
@@ -253,9 +256,13 @@ def test_ages_keep_what_matters_and_no_more() -> None:
     assert wire.reader().read(fields, 0, 1, 103) == Stamp(100, 0, (104, last, LONG_AGO))
 
 
+@pytest.mark.parametrize("gateways", [1, 3])
 @pytest.mark.parametrize("name", AGED)
-def test_what_is_left_out_of_a_stamp_changes_no_delivery_though_clocks_differ_by_much(name: str) -> None:
-    options = WorldOptions(motes=4, epsilon=10, delta=10, messages=1200, loss=0.2, rate=0.2, seed=7)
+def test_what_is_left_out_of_a_stamp_changes_no_delivery_though_clocks_differ_by_much(
+    name: str, gateways: int
+) -> None:
+    network = {"motes": 4, "epsilon": 10, "delta": 10, "gateways": gateways}
+    options = WorldOptions(**network, messages=1200, loss=0.2, rate=0.2, seed=7)
     told, wired = both(name, Setting(4, 10, 10))
     stream = generate(options).stream
     expected, found = play_stream(stream, told), play_stream(stream, wired)
