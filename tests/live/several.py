@@ -2,7 +2,8 @@
 
 Time is in cycles of the crystal. A clock is the time plus an offset of up to epsilon ticks. A copy is received while
 the slowest clock is at most l + delta, or the sender's at most r + delta where a stamp has no l. Lines keep the order,
-and take at most the allowance longer than their quickest record.
+and take at most the allowance longer than their quickest record. A foreign gateway sends no heard records; it hands up
+the motes' beacons and health messages, which carry the clock of their sender.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from basestation.live.happenings import Delivered, Happening
 from basestation.live.station import Station
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
 from packet_formats.messages import Data
+from packet_formats.messages import Message as AnyMessage
 
-from .world import MS, Gateway, mono_at, play
+from .world import MS, Gateway, beacon, health, mono_at, play
 
 START = 100 * CRYSTAL_HZ
 
@@ -43,6 +45,9 @@ class Several:
     late: float = 0.2  # copies in the last two ticks that are allowed
     allowance_ms: float = 172.0
     timers: bool = True
+    foreign: bool = False  # the gateways send no heard records
+    beacons_s: float = 4.0  # between the beacons of a mote; it sends a health message with each
+    beacon_ms: float = 0.0  # that a beacon takes before it is heard, at most
     observer: tuple[tuple[str, object], ...] = ()
 
     @property
@@ -83,6 +88,8 @@ class SeveralWorld:
     def lines(self) -> list[Line]:
         for mote in range(self.options.motes):
             self._next_send(mote, START)
+            if self.options.foreign:
+                self._next_times(mote, START - 2 * self._spacing())
         while self._queue:
             at, _, event = heapq.heappop(self._queue)
             event(at)
@@ -98,6 +105,27 @@ class SeveralWorld:
         at = now + int(self._random.expovariate(self.options.rate) * CRYSTAL_HZ) + 1
         if at < START + self.options.seconds * CRYSTAL_HZ:
             self._at(at, lambda now: self._send(mote, now))
+
+    def _spacing(self) -> int:
+        return int(self.options.beacons_s * CRYSTAL_HZ)
+
+    def _next_times(self, mote: int, now: int) -> None:
+        at = now + self._random.randrange(self._spacing() // 2, self._spacing())
+        if at < START + self.options.seconds * CRYSTAL_HZ:
+            self._at(at, lambda now: self._send_times(mote, now))
+
+    def _send_times(self, mote: int, now: int) -> None:
+        """A mote's time in a beacon, and in a health message, which is relayed as data is."""
+        time = now + self._offset[mote]
+        slowest = (now + min(self._offset)) // self._tick
+        last = (slowest + self.options.ticks[1] + 1) * self._tick - 1 - min(self._offset)
+        late = int(self._random.random() * self.options.beacon_ms * CRYSTAL_HZ / 1000)
+        report = health(mote, time, self.setup)
+        for gateway in range(len(self.options.hears)):
+            self._at(now + late, lambda now, gateway=gateway: self._hear(gateway, beacon(time), now))
+            at = self._arrival(now, last)
+            self._at(at, lambda now, gateway=gateway: self._hear(gateway, report, now))
+        self._next_times(mote, now)
 
     def _send(self, mote: int, now: int) -> None:
         self._numbers[mote] += 1
@@ -133,13 +161,15 @@ class SeveralWorld:
         self._programs[peer].on_receive(self._clock(peer, now), [message])
         self._truth.on_receive(peer, [self.sends[message.source, message.number]])
 
-    def _hear(self, gateway: int, data: Data, now: int) -> None:
+    def _hear(self, gateway: int, data: AnyMessage, now: int) -> None:
         """A record has the gateway's own time; the line takes its time by the true one."""
         options, own = self.options, self.gateways[gateway]
         clock = now + self._offset[options.motes + gateway]
         extra = options.slow_ms * (1.0 if self._random.random() < 0.3 else self._random.random())
         reach_ns = mono_at(clock) - mono_at(now)
-        own.hear(data, clock, int((options.lines_ms[gateway] + extra) * MS) - reach_ns)
+        pair = own.hear(data, clock, int((options.lines_ms[gateway] + extra) * MS) - reach_ns)
+        if options.foreign:
+            own.out.remove(pair[0])
 
 
 def run(options: Several, seed: int) -> tuple[Station, SeveralWorld, list[Happening]]:
