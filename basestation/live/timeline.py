@@ -394,12 +394,12 @@ class Timeline:
 
     def _guesses_said(self) -> str:
         """What the room for guessed times of reception is enough for."""
-        ms = self._late * 500 / CRYSTAL_HZ
-        said = f"Stamps are misread if a beacon comes more than {ms:.0f} ms late"
+        if not self._layout.stamp.clock_bits:
+            return "No order is promised: how long to wait for a message goes by a guess"
+        ms, allowed = self._late * 500 / CRYSTAL_HZ, self.clock.allowance_ns / 1_000_000
         if self.guesses_hold:
-            return said
-        allowed = self.clock.allowance_ns / 1_000_000
+            return f"Order is kept if no beacon is more than {ms:.0f} ms late"
         return (
-            f"No order is promised: {said[0].lower()}{said[1:]}, or if a frame comes more than {ms:.0f} ms later "
-            f"than the quickest, and the line may take {allowed:.0f} ms longer"
+            f"No order is promised: a frame may take {allowed:.0f} ms longer than the quickest on the line, and stamps "
+            f"are misread from {ms:.0f} ms on"
         )

@@ -44,6 +44,7 @@ class Several:
     slow_ms: float = 6.0  # that a line takes longer, at most
     late: float = 0.2  # copies in the last two ticks that are allowed
     allowance_ms: float = 172.0
+    clock_bits: int | None = None  # the fewest that are allowed
     timers: bool = True
     foreign: bool = False  # the gateways send no heard records
     beacons_s: float = 4.0  # between the beacons of a mote; it sends a health message with each
@@ -53,10 +54,11 @@ class Several:
     @property
     def deployment(self) -> Deployment:
         epsilon, delta = self.ticks
+        clock = {"tick_log2": 7, "epsilon": epsilon, "delta": delta}
         return from_dict(
             {
                 "network": {"name": "several", "board": "micaz", "motes": self.motes, "data_bytes": 2},
-                "clock": {"tick_log2": 7, "epsilon": epsilon, "delta": delta},
+                "clock": clock if self.clock_bits is None else clock | {"clock_bits": self.clock_bits},
                 "stamp": {"scheme": self.scheme},
                 "observer": dict(self.observer),
             }
