@@ -221,6 +221,8 @@ class Deployment:
 
         Those are the residues of B that nothing else needs. A guess comes from a beacon, which may have been late.
         """
+        if not self.scheme.has_clock:
+            return 0
         clock = self.clock
         return max(0, (1 << clock.clock_bits) - 1 - clock.delta - clock.epsilon - self.lead)
 

@@ -214,8 +214,9 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         wraps = f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"
         need = f"delta + {deployment.scheme.lead + 1}*epsilon + 1"
         bound = f"{plain['modulus']} >= {need} = {least}, {many(spare, 'residue')} to spare"
-        late = f"may be {plain['late_guess_ms']:.4g} ms late, if the gateway is not Causeway's"
-        rows += [("B", bound), ("clock wraps", wraps), ("a beacon", late)]
+        late = f"{plain['late_guess_ms'] / 2:.4g} ms late, if the gateway is not Causeway's"
+        guess = f"a beacon and a frame may each be {late}"
+        rows += [("B", bound), ("clock wraps", wraps), ("guessed time", guess)]
     if deployment.waits_by_name:
         gives_up = deployment.observer.give_up
         rows.append(("give up", f"after {many(gives_up, 'tick')}, {gives_up * plain['tick_ms']:.4g} ms"))

@@ -19,7 +19,7 @@ from basestation import how_to_install
 from basestation.causality.policy_choice import policy_label
 from basestation.cli import common, life_table
 from basestation.planning.budget import (
-    LATE_BEACON_MS,
+    GUESS_MS,
     LINK_LOSS,
     PLANNED_BEACON_SECONDS,
     Budget,
@@ -157,7 +157,7 @@ OPTIONS = [
         PlannedNetwork,
         "foreign_gateway",
         "The gateway is not Causeway's and stamps no time of reception. The serial line then counts into "
-        f"delta, and the clock in a stamp gets room for beacons that are {LATE_BEACON_MS} ms late.",
+        f"delta, and the clock in a stamp gets room for beacons and frames that are {GUESS_MS // 2} ms late.",
         is_flag=True,
         show_default=False,
     ),

@@ -16,7 +16,7 @@ from basestation.live.counters import GatewayView, MoteView, Snapshot
 from basestation.live.evidence import EMPTY_MV
 from basestation.live.happenings import Acknowledged, Arrived, ClockChanged, Happening, Strange
 from basestation.live.timeline import PacketReader
-from basestation.planning.budget import LATE_BEACON_MS
+from basestation.planning.budget import GUESS_MS
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
@@ -142,8 +142,8 @@ class Examination:
         yield self._gateway(view, seen)
         yield _check_sums(view, counters)
         yield from _status(view, seen, seconds)
-        if view.foreign and self.layout.stamp.clock_bits:
-            yield self._late_guess()
+        if view.foreign:
+            yield self._guessed_time(view)
         yield from self._delay(view, seen)
         yield from _round_trip(view, seen)
 
@@ -166,16 +166,17 @@ class Examination:
             )
         return good(LINE, "gateway", f"gateway {names}, {many(view.frames, 'frame')}")
 
-    def _late_guess(self) -> Finding:
-        """How late a beacon may be by which the time of reception is guessed."""
-        clock = self.deployment.clock
-        ms = self.deployment.late_guess * clock.tick_seconds * 1000
-        text = f"times of reception are guessed by beacons, and one may be {ms:.0f} ms late"
-        if ms >= LATE_BEACON_MS:
+    def _guessed_time(self, view: GatewayView) -> Finding:
+        """Whether order is promised where times of reception are guessed by beacons."""
+        ms = self.deployment.late_guess * self.deployment.clock.tick_seconds * 500
+        if view.promised:
+            text = f"times of reception are guessed; order is kept if no beacon is more than {ms:.0f} ms late"
             return good(LINE, "guessed time", text)
-        cure = (
-            f"a later one puts messages out of order; plan --foreign-gateway allows for {LATE_BEACON_MS} ms"
-        )
+        text = "times of reception are guessed, and no order is promised"
+        cure = "program a gateway (docs/flashing.md)"
+        if self.layout.stamp.clock_bits:
+            text += f": a stamp is misread if its frame or a beacon comes {ms:.0f} ms late"
+            cure += f", or make room: plan --foreign-gateway allows for {GUESS_MS / 2:.0f} ms"
         return warning(LINE, "guessed time", text, cure)
 
     def _delay(self, view: GatewayView, seen: LineSeen) -> Iterator[Finding]:

@@ -91,10 +91,11 @@ class LineClock:
     def guess(self, mono_ns: int, early: int = 0) -> int:
         """The likeliest time of reception of a frame that comes now without a record.
 
-        Where records come, it may have waited for the line since the last one: the guess is early by so much. Where
-        none come it is early by itself: it goes by times that were sent.
+        `early`: by how much the guess may be too early. It must not be too late. Where records come, the frame may
+        have waited for the line since the last one. Where none come, the time was sent in a beacon, which may have been
+        late as well: half of the room is for the line, half for the beacon.
         """
-        cycles = self.carried(mono_ns) - (0 if self.heard is None else early)
+        cycles = self.carried(mono_ns) - (early // 2 if self.heard is None else early)
         return cycles if self.heard is None or cycles > self.heard else self.heard
 
     def at(self, mono_ns: int) -> int:
@@ -118,7 +119,7 @@ class ObserverClock:
 
     def __init__(self, allowance_ns: int | None = None) -> None:
         self.allowance_ns = line_allowance_ns() if allowance_ns is None else allowance_ns
-        self._allowance = cycles_in(self.allowance_ns) + 1
+        self.allowance = cycles_in(self.allowance_ns) + 1
         self._lines: dict[Hashable, LineClock] = {}
         self._awaited: list[
             LineClock
@@ -165,7 +166,7 @@ class ObserverClock:
             )
             self._newest = (top // WRAP + 1) * WRAP
             self._restarted = True
-        self._lines = {name: LineClock(self._allowance) for name, line in self._lines.items() if line.live}
+        self._lines = {name: LineClock(self.allowance) for name, line in self._lines.items() if line.live}
         self._awaited = []
 
     def lose(self, line: Hashable) -> None:
@@ -218,7 +219,7 @@ class ObserverClock:
 
     def _line(self, line: Hashable) -> LineClock:
         if line not in self._lines:
-            self._lines[line] = LineClock(self._allowance)
+            self._lines[line] = LineClock(self.allowance)
         return self._lines[line]
 
     def _unwrap(self, time32: int) -> int:

@@ -192,6 +192,7 @@ class GatewayCounts:
     live: bool = True
     lost_because: str = ""
     foreign: bool = False
+    guesses_hold: bool = False  # times of reception may be guessed: stamps are read right
     posed: Times = field(default_factory=Times)  # records of a gateway that came by air
     seen_ns: int = 0
     unread: int = 0  # bytes that came for a while without any frame
@@ -239,6 +240,7 @@ class GatewayView:
     live: bool
     silent: bool
     foreign: bool
+    promised: bool  # that what comes from it can be ordered
     frames: int
     strange: int
     unpaired: int
@@ -385,6 +387,7 @@ def gateway_view(
         live=counts.live,
         silent="gateway" in alarms,
         foreign=counts.foreign,
+        promised=counts.guesses_hold or not counts.foreign,
         frames=counts.frames,
         strange=counts.strange,
         unpaired=counts.unpaired,

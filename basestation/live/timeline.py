@@ -49,7 +49,8 @@ class PacketReader:
 class TimedFrame(NamedTuple):
     """A packet of a line, with its record, and the cycles at which it was heard; None where nobody knows.
 
-    Without a record the cycles are a guess, which may be too early: by `Deployment.late_guess` at most, it is hoped.
+    Without a record the cycles are a guess, which may be too early: by `Deployment.late_guess` at most, if
+    `Timeline.guesses_hold`, and no beacon is later than half of that.
     In a network with a key a guess is moved to where the stamp reads as its MIC says.
     """
 
@@ -81,6 +82,7 @@ class Timeline:
         self.now = (0, 0)  # the host's clocks, monotonic and wall
         self._epoch_ns = 0
         self._late = deployment.late_guess << deployment.clock.tick_log2
+        self.guesses_hold = self._late // 2 >= self.clock.allowance
         self._shift, self._motes = deployment.clock.tick_log2, deployment.network.motes
         self._layout, self._late_ticks = layout_of(deployment), deployment.late_guess
         self._reader = PacketReader(self._layout)
@@ -96,7 +98,7 @@ class Timeline:
     def gateway(self, gateway: int) -> GatewayCounts:
         counts = self.gateways.get(gateway)
         if counts is None:
-            counts = self.gateways[gateway] = GatewayCounts()
+            counts = self.gateways[gateway] = GatewayCounts(guesses_hold=self.guesses_hold)
         return counts
 
     def tick(self, cycles: int) -> int:
@@ -383,8 +385,18 @@ class Timeline:
             self.clock.restart()
         text = (
             f"{counts.name or f'gateway {arrival.gateway}'} sends no heard records: it is not Causeway's. The time is "
-            "taken from beacons and health messages; a beacon may be late by "
-            f"{self._late * 1000 / CRYSTAL_HZ:.0f} ms, a later one lets "
-            "stamps be misread"
+            f"taken from beacons and health messages. {self._guesses_said()}"
         )
         return [Note(*self.now, text)]
+
+    def _guesses_said(self) -> str:
+        """What the room for guessed times of reception is enough for."""
+        if not self._layout.stamp.clock_bits:
+            return "No order is promised: how long to wait for a message goes by a guess"
+        ms, allowed = self._late * 500 / CRYSTAL_HZ, self.clock.allowance_ns / 1_000_000
+        if self.guesses_hold:
+            return f"Order is kept if no beacon is more than {ms:.0f} ms late"
+        return (
+            f"No order is promised: a frame may take {allowed:.0f} ms longer than the quickest on the line, and stamps "
+            f"are misread from {ms:.0f} ms on"
+        )

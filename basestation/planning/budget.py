@@ -30,7 +30,7 @@ LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stam
 # In a window a period's messages come close together: finer ticks, and a wider counter beside the clock.
 SCHEDULED_CLOCK_BITS = 8
 MOST_TICK_LOG2 = 16
-LATE_BEACON_MS = 100  # behind a gateway that tells no time of reception, a beacon may come so late
+GUESS_MS = 360  # room for guesses of a time of reception: twice a full queue's time on the line, or more
 LINK_LOSS = 0.05  # where motes listen by a schedule: the share of frames that a link loses, unless told
 # Of the messages that a mote may send in a window, on average. At 90% of them, if they come at random times, more than
 # half of the windows leave something for the next one.
@@ -185,8 +185,8 @@ class PlannedNetwork:
 
     @property
     def late_ms(self) -> float:
-        """How late a beacon may be by which the time of reception is guessed; our gateway need not guess."""
-        return LATE_BEACON_MS if self.foreign_gateway else 0.0
+        """By how much a guess of the time of reception may be wrong; our gateway need not guess."""
+        return GUESS_MS if self.foreign_gateway else 0.0
 
     @property
     def usual_hop_ms(self) -> float:
@@ -390,7 +390,7 @@ def _sync_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
     error, periods = network.radio.sync_error_ms, 1 + BEACONS_LOST
     drift_ms = 2 * CRYSTAL_PPM * 1e-6 * network.beacon_interval * 1000
     late = BudgetRow(
-        "late beacon",
+        "guessed time",
         network.late_ms,
         "not part of epsilon: the clock field gets so many more values, since times of reception are guessed",
         counts=False,

@@ -348,6 +348,8 @@ def _ordered(snapshot: Snapshot) -> Iterator[str]:
     earlier = "; ".join(shown_policy(*one) for one in snapshot.earlier)
     before = f" (before that by {earlier})" if earlier else ""
     yield f"delivered by {by}{before}: {shown_order(snapshot.delivery)}"
+    if guessed := [gateway.name for gateway in snapshot.gateways if not gateway.promised]:
+        yield f"no order is promised: the times of reception at {', '.join(guessed)} are guesses"
 
 
 def shown_noticed(noticed: RuleCounts) -> str:

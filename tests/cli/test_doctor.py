@@ -406,7 +406,19 @@ def test_broken_frames():
 
 def test_a_gateway_of_another_make():
     alone = [line for place, line in enumerate(talk()) if place % 2]
-    assert examined(alone)["gateway"].verdict == "warning"
+    found = examined(alone)
+    assert found["gateway"].verdict == "warning"
+    assert found["guessed time"].verdict == "warning"
+    assert "no order is promised" in found["guessed time"].text
+    assert "plan --foreign-gateway allows for 180 ms" in found["guessed time"].cure
+
+
+def test_a_gateway_of_another_make_where_the_clock_has_room():
+    roomy = replace(SETUP, clock=replace(SETUP.clock, clock_bits=8))
+    alone = [line for place, line in enumerate(talk(roomy)) if place % 2]
+    found = examined(alone, setup=roomy)["guessed time"]
+    assert found.verdict == "good"
+    assert "order is kept if no beacon is more than" in found.text
 
 
 def test_a_gateway_that_has_a_motes_id_or_no_time():

@@ -2,7 +2,8 @@
 
 Time is in cycles of the crystal. A clock is the time plus an offset of up to epsilon ticks. A copy is received while
 the slowest clock is at most l + delta, or the sender's at most r + delta where a stamp has no l. Lines keep the order,
-and take at most the allowance longer than their quickest record.
+and take at most the allowance longer than their quickest record. A foreign gateway sends no heard records; it hands up
+the motes' beacons and health messages, which carry the clock of their sender.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from basestation.live.happenings import Delivered, Happening
 from basestation.live.station import Station
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
 from packet_formats.messages import Data
+from packet_formats.messages import Message as AnyMessage
 
-from .world import MS, Gateway, mono_at, play
+from .world import MS, Gateway, beacon, health, mono_at, play
 
 START = 100 * CRYSTAL_HZ
 
@@ -43,16 +45,21 @@ class Several:
     late: float = 0.2  # copies in the last two ticks that are allowed
     allowance_ms: float = 172.0
     idle_ms: float = 0.0  # without a frame, after which a gateway sends an idle record; 0: it sends none
+    clock_bits: int | None = None  # the fewest that are allowed
     timers: bool = True
+    foreign: bool = False  # the gateways send no heard records
+    beacons_s: float = 4.0  # between the beacons of a mote; it sends a health message with each
+    beacon_ms: float = 0.0  # that a beacon takes before it is heard, at most
     observer: tuple[tuple[str, object], ...] = ()
 
     @property
     def deployment(self) -> Deployment:
         epsilon, delta = self.ticks
+        clock = {"tick_log2": 7, "epsilon": epsilon, "delta": delta}
         return from_dict(
             {
                 "network": {"name": "several", "board": "micaz", "motes": self.motes, "data_bytes": 2},
-                "clock": {"tick_log2": 7, "epsilon": epsilon, "delta": delta},
+                "clock": clock if self.clock_bits is None else clock | {"clock_bits": self.clock_bits},
                 "stamp": {"scheme": self.scheme},
                 "observer": dict(self.observer),
             }
@@ -85,6 +92,8 @@ class SeveralWorld:
     def lines(self) -> list[Line]:
         for mote in range(self.options.motes):
             self._next_send(mote, START)
+            if self.options.foreign:
+                self._next_times(mote, START - 2 * self._spacing())
         end = START + int((self.options.seconds + 2) * CRYSTAL_HZ)
         while self._queue:
             at, _, event = heapq.heappop(self._queue)
@@ -103,6 +112,27 @@ class SeveralWorld:
         at = now + int(self._random.expovariate(self.options.rate) * CRYSTAL_HZ) + 1
         if at < START + self.options.seconds * CRYSTAL_HZ:
             self._at(at, lambda now: self._send(mote, now))
+
+    def _spacing(self) -> int:
+        return int(self.options.beacons_s * CRYSTAL_HZ)
+
+    def _next_times(self, mote: int, now: int) -> None:
+        at = now + self._random.randrange(self._spacing() // 2, self._spacing())
+        if at < START + self.options.seconds * CRYSTAL_HZ:
+            self._at(at, lambda now: self._send_times(mote, now))
+
+    def _send_times(self, mote: int, now: int) -> None:
+        """A mote's time in a beacon, and in a health message, which is relayed as data is."""
+        time = now + self._offset[mote]
+        slowest = (now + min(self._offset)) // self._tick
+        last = (slowest + self.options.ticks[1] + 1) * self._tick - 1 - min(self._offset)
+        late = int(self._random.random() * self.options.beacon_ms * CRYSTAL_HZ / 1000)
+        report = health(mote, time, self.setup)
+        for gateway in range(len(self.options.hears)):
+            self._at(now + late, lambda now, gateway=gateway: self._hear(gateway, beacon(time), now))
+            at = self._arrival(now, last)
+            self._at(at, lambda now, gateway=gateway: self._hear(gateway, report, now))
+        self._next_times(mote, now)
 
     def _send(self, mote: int, now: int) -> None:
         self._numbers[mote] += 1
@@ -138,11 +168,14 @@ class SeveralWorld:
         self._programs[peer].on_receive(self._clock(peer, now), [message])
         self._truth.on_receive(peer, [self.sends[message.source, message.number]])
 
-    def _hear(self, gateway: int, data: Data, now: int) -> None:
+    def _hear(self, gateway: int, data: AnyMessage, now: int) -> None:
         """A record has the gateway's own time; the line takes its time by the true one."""
         self._idle_until(gateway, now)
         self._up[gateway] = now
-        self.gateways[gateway].hear(data, self._shown(gateway, now), self._takes_ns(gateway, now))
+        own = self.gateways[gateway]
+        pair = own.hear(data, self._shown(gateway, now), self._takes_ns(gateway, now))
+        if self.options.foreign:
+            own.out.remove(pair[0])
 
     def _idle_until(self, gateway: int, now: int) -> None:
         """The idle records that a gateway sent since something went up last."""

@@ -12,9 +12,10 @@ from basestation.arrivals import Line
 from basestation.journal.message_table import read_all
 from basestation.journal.reader import read_journal
 from basestation.journal.writer import JournalWriter
+from basestation.live.clock import line_allowance_ns
 from basestation.live.happenings import Arrived, Delivered
 from basestation.live.station import Station
-from basestation.planning.budget import LATE_BEACON_MS, PlannedNetwork, make_budget
+from basestation.planning.budget import GUESS_MS, PlannedNetwork, make_budget
 from basestation.planning.candidates import candidates, named_candidates
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.messages import Data
@@ -80,7 +81,7 @@ def test_the_table_reads_guessed_times_as_the_station_does(tmp_path: Path):
     assert [stamp["r"] - above for stamp in reading.messages["stamp"].to_pylist()] == sent
 
 
-def test_plan_makes_room_for_late_beacons():
+def test_plan_makes_room_for_late_beacons_and_a_full_queue():
     plain, foreign = (
         make_budget(PlannedNetwork(motes=10, board="micaz", rate=0.5, foreign_gateway=told))
         for told in (False, True)
@@ -89,7 +90,7 @@ def test_plan_makes_room_for_late_beacons():
     for stamp in candidates(foreign) + named_candidates(foreign):
         layout, lead = stamp.layout, max(stamp.scheme.setting.lead, clock.epsilon)
         spare = layout.modulus - 1 - clock.delta - clock.epsilon - lead
-        assert spare * clock.tick_ms >= LATE_BEACON_MS
+        assert spare * clock.tick_ms >= GUESS_MS >= 2 * line_allowance_ns() / MS
     assert {c.layout.clock_bits for c in candidates(plain)} != {
         c.layout.clock_bits for c in candidates(foreign)
     }
