@@ -76,8 +76,10 @@ def cells(row: Hearing, runs: Sequence[FieldRun]) -> tuple[str, ...]:
 def table_of(found: dict[Hearing, list[FieldRun]], seeds: int) -> Iterator[str]:
     yield f"{seeds} seeds a row, about {MESSAGES:,} messages each."
     yield ""
-    heads = ("gateways", "each hears", "messages/s a mote", "delivered", "after an effect")
-    heads += ("mean hold, ms", "99%, ms", "left on arrival")
+    heads = [
+        "gateways", "each hears", "messages/s a mote", "delivered", "after an effect", "mean hold, ms", "99%, ms",
+        "left on arrival",
+    ]  # fmt: skip
     yield from table(heads, (cells(row, runs) for row, runs in found.items()))
 
 
