@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from _thread import interrupt_main
@@ -13,7 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Timer
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -43,19 +42,17 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def interrupt(number: int, frame: FrameType | None) -> None:
-    """Ctrl-C. Hypothesis is called by the garbage collector, which drops what is raised there: then a little later."""
-    while frame is not None:
-        if frame.f_code.co_name == "gc_callback":
+def pytest_sessionstart() -> None:
+    """Ctrl-C while the garbage collector calls somebody, such as hypothesis, is dropped by it: then it comes again."""
+    others = sys.unraisablehook
+
+    def hook(dropped: Any) -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
             Timer(0.01, interrupt_main).start()
-            return
-        frame = frame.f_back
-    raise KeyboardInterrupt
+        else:
+            others(dropped)
 
-
-def pytest_configure() -> None:
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = hook
 
 
 # What takes longest goes first, so that no worker is busy alone at the end. Files that build images stand apart, since

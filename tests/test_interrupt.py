@@ -7,7 +7,6 @@ import time
 import pytest
 from hypothesis.internal.conjecture import junkdrawer
 
-from tests.conftest import interrupt
 from tests.waiting import PATIENCE
 
 
@@ -16,7 +15,7 @@ def test_an_interrupt_inside_the_callback_of_hypothesis_is_not_dropped(monkeypat
     junkdrawer.gc_cumulative_time()  # from now on it is called
     clock = iter([lambda: signal.raise_signal(signal.SIGINT)])
     monkeypatch.setattr(junkdrawer, "_perf_counter", lambda: next(clock, lambda: None)() or 0.0)
-    before = signal.signal(signal.SIGINT, interrupt)  # background jobs of a shell ignore it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
             collect_and_wait()
