@@ -46,7 +46,7 @@ class Several:
     allowance_ms: float = 172.0
     clock_bits: int | None = None  # the fewest that are allowed
     timers: bool = True
-    foreign: bool = False  # the gateways send no heard records
+    foreign: tuple[int, ...] = ()  # gateways that send no heard records
     beacons_s: float = 4.0  # between the beacons of a mote; it sends a health message with each
     beacon_ms: float = 0.0  # that a beacon takes before it is heard, at most
     observer: tuple[tuple[str, object], ...] = ()
@@ -170,7 +170,7 @@ class SeveralWorld:
         extra = options.slow_ms * (1.0 if self._random.random() < 0.3 else self._random.random())
         reach_ns = mono_at(clock) - mono_at(now)
         pair = own.hear(data, clock, int((options.lines_ms[gateway] + extra) * MS) - reach_ns)
-        if options.foreign:
+        if gateway in options.foreign:
             own.out.remove(pair[0])
 
 
