@@ -219,12 +219,14 @@ class Deployment:
     def late_guess(self) -> int:
         """How many ticks too early a guess of when a message was heard may be: its stamp is still read right.
 
-        Those are the residues of B that nothing else needs. A guess comes from a beacon, which may have been late.
+        Those are the residues of B that nothing else needs. A guess comes from a beacon, which may have been late. But
+        a copy that another gateway heard must be known again: its time differs by 4 * (delta + 2 epsilon) at most.
         """
         if not self.scheme.has_clock:
             return 0
         clock = self.clock
-        return max(0, (1 << clock.clock_bits) - 1 - clock.delta - clock.epsilon - self.lead)
+        spare = (1 << clock.clock_bits) - 1 - clock.delta - clock.epsilon - self.lead
+        return max(0, min(spare, 3 * (clock.delta + 2 * clock.epsilon)))
 
     def to_dict(self) -> dict[str, Any]:
         """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""

@@ -47,7 +47,7 @@ class Several:
     idle_ms: float = 0.0  # without a frame, after which a gateway sends an idle record; 0: it sends none
     clock_bits: int | None = None  # the fewest that are allowed
     timers: bool = True
-    foreign: bool = False  # the gateways send no heard records
+    foreign: tuple[int, ...] = ()  # gateways that send no heard records
     beacons_s: float = 4.0  # between the beacons of a mote; it sends a health message with each
     beacon_ms: float = 0.0  # that a beacon takes before it is heard, at most
     observer: tuple[tuple[str, object], ...] = ()
@@ -174,7 +174,7 @@ class SeveralWorld:
         self._up[gateway] = now
         own = self.gateways[gateway]
         pair = own.hear(data, self._shown(gateway, now), self._takes_ns(gateway, now))
-        if self.options.foreign:
+        if gateway in self.options.foreign:
             own.out.remove(pair[0])
 
     def _idle_until(self, gateway: int, now: int) -> None:
