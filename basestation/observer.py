@@ -10,7 +10,6 @@ from basestation.causality.causal_graph import CausalGraph, SureGraph
 from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message
 from basestation.causality.rules import Delivery, Pending, Rule, Unfiltered
-from basestation.causality.schemes import Scheme
 from basestation.deployed import rule_of, scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.messages import Data
@@ -182,7 +181,7 @@ class Observer:
 
     def sure_graph(self, window: int) -> SureGraph | None:
         """The same for sure causes alone; None where neither stamps nor receipts name any."""
-        if not self._deployment.stamp.receipts and type(self.scheme).causes is Scheme.causes:
+        if not self._deployment.stamp.receipts and not self.scheme.names_causes:
             return None
         return SureGraph(self.scheme, self._deployment.network.motes, self.patience, window)
 

@@ -127,17 +127,23 @@ class BarrierRule(Rule):
     def pending(self) -> list[Pending]:
         """A message leaves when its links allow it, or when it is the least held and its own time is over."""
         wait, leaves = self.ledger.ticks, dict[Arrival, int]()
+        awaited: dict[
+            Arrival, list[Name]
+        ] = {}  # links that have not come, and those that are held themselves
         last = self._clock  # when all before this one have left
         slowest: list[int] = []
         held = sorted(key_and_arrival for key_and_arrival in self._held if key_and_arrival[1].held)
         keys = [key for key, _ in held]
         for key, one in held:
             at, bound = max(self._clock, one.floor), one.barrier
-            for _, cause, b in self._causes(one):
+            names = awaited[one] = []
+            for link, cause, b in self._causes(one):
                 if cause is None:
                     bound = b if bound is None else max(bound, b)
+                    names += self._names([link])
                 elif cause.held:
                     at = max(at, leaves.get(cause, NEVER))
+                    names.append((cause.message.source, cause.message.number))
             if bound is not None:
                 before = bisect_left(keys, (bound + 1,))
                 at = max(at, bound + wait + 1, slowest[before - 1] if 0 < before <= len(slowest) else at)
@@ -145,18 +151,9 @@ class BarrierRule(Rule):
             last = max(last, leaves[one])
             slowest.append(last)
         return [
-            Pending(one.message, leaves[one], leaves[one], tuple(self._awaited(one)))
+            Pending(one.message, leaves[one], leaves[one], tuple(awaited[one]))
             for _, one in sorted(held, key=lambda row: (leaves[row[1]], row[0]))
         ]
-
-    def _awaited(self, one: Arrival) -> Iterator[Name]:
-        """What it waits for: links that have not come, and those that are held themselves."""
-        for link in one.links:
-            cause = self._find(link, one)
-            if cause is None:
-                yield from self._names([link])
-            elif cause.held:
-                yield cause.message.source, cause.message.number
 
     # ---- An arrival ----
 

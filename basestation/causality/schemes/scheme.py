@@ -231,6 +231,11 @@ class Scheme(ABC):
         """What they would call a message of which only the sequence number is known; None: that does not tell."""
         return None
 
+    @property
+    def names_causes(self) -> bool:
+        """Whether its stamps tell of any cause."""
+        return type(self).causes is not Scheme.causes
+
     def causes(self, message: Message, sent: int) -> Causes:
         """What the stamp of a message in sync tells of its causes; here nothing."""
         return Causes(gap=sent + self.reach)
