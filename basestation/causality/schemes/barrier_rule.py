@@ -125,7 +125,9 @@ class BarrierRule(Rule):
     def pending(self) -> list[Pending]:
         """A message leaves when its links allow it, or when it is the least held and its own time is over."""
         wait, leaves = self.ledger.ticks, dict[Arrival, int]()
-        awaited: dict[Arrival, list[Name]] = {}  # links that have not come, and those that are held themselves
+        awaited: dict[
+            Arrival, list[Name]
+        ] = {}  # links that have not come, and those that are held themselves
         last = self._clock  # when all before this one have left
         slowest: list[int] = []
         held = sorted(key_and_arrival for key_and_arrival in self._held if key_and_arrival[1].held)
