@@ -82,6 +82,7 @@ class SeveralWorld:
         ]
         self._offset[self._random.randrange(clocks)] = 0
         self._numbers = [0] * options.motes
+        self._last_tick = [0] * options.motes  # of its sends
         self._truth = VectorTruth(options.motes)
         self.sends: dict[tuple[int, int], Send] = {}
         self.gateways = [Gateway(self.setup, number) for number in range(len(options.hears))]
@@ -135,6 +136,10 @@ class SeveralWorld:
         self._next_times(mote, now)
 
     def _send(self, mote: int, now: int) -> None:
+        if self.setup.scheme.one_send_a_tick and self._clock(mote, now) == self._last_tick[mote]:
+            self._at(now + self._tick, lambda now: self._send(mote, now))
+            return
+        self._last_tick[mote] = self._clock(mote, now)
         self._numbers[mote] += 1
         number, clock = self._numbers[mote], self._clock(mote, now)
         stamp = self._programs[mote].on_send(clock, number)
