@@ -1,7 +1,7 @@
 """A network with several gateways, each with a clock, a line and hearing of its own, at the limits of G1 and G2.
 
 Time is in cycles of the crystal. A clock is the time plus an offset of up to epsilon ticks. A copy is received while
-the slowest clock is at most l + delta, or the sender's at most r + delta where a stamp has no l. Lines keep the order,
+the slowest clock is at most l + delta with barrier, else while the sender's is at most r + delta. Lines keep the order,
 and take at most the allowance longer than their quickest record. A foreign gateway sends no heard records; it hands up
 the motes' beacons and health messages, which carry the clock of their sender.
 """
@@ -160,9 +160,9 @@ class SeveralWorld:
     def _last(self, mote: int, message: Message) -> int:
         """The last cycle in which a copy may be received."""
         delta = self.options.ticks[1]
-        if self.setup.scheme.name in ("barrier", "shlc", "kn"):
+        if self.setup.scheme.name == "barrier":
             return (message.stamp.top + delta + 1) * self._tick - 1 - min(self._offset)
-        return (message.stamp.r + delta + 1) * self._tick - 1 - self._offset[mote]
+        return (self._last_tick[mote] + delta + 1) * self._tick - 1 - self._offset[mote]
 
     def _arrival(self, now: int, last: int) -> int:
         if self._random.random() < self.options.late:
