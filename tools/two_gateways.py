@@ -74,7 +74,7 @@ def cells(row: Hearing, runs: Sequence[FieldRun]) -> tuple[str, ...]:
 
 
 def table_of(found: dict[Hearing, list[FieldRun]], seeds: int) -> Iterator[str]:
-    yield f"{seeds} seeds a row, about {MESSAGES:,} messages each."
+    yield f"{seeds} seeds a row, {MESSAGES:,} messages or more each."
     yield ""
     heads = [
         "gateways", "each hears", "messages/s a mote", "delivered", "after an effect", "mean hold, ms", "99%, ms",

@@ -73,7 +73,9 @@ NETWORK_OPTIONS = [
         type=common.Whole(1, MOST_MOTES),
         help="How many motes to run. [default: all of the deployment]",
     ),
-    click.option("--gateways", type=common.Whole(1), default=1, show_default=True, help="How many gateways."),
+    click.option(
+        "--gateways", type=common.Whole(1), help="How many gateways. [default: as many as the deployment has]"
+    ),
     click.option(
         "--topology",
         default="grid",
@@ -333,13 +335,12 @@ def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> Radio
         min(one.motes for one in described),
         max(BOARDS[one.board].radio.signal_margin_db for one in described),
     )
+    gateways = given["gateways"] or max(one.gateways for one in described)
     if kind in SHAPES:
         lay_out = topologies.grid if kind == "grid" else topologies.line
         hops = min(one.hops for one in described)
-        return lay_out(
-            given["motes"] or most, given["gateways"], hops, given["spacing"], given["reach"], margin
-        )
-    wanted = Wanted(given["motes"], given["gateways"], given["named"], margin)
+        return lay_out(given["motes"] or most, gateways, hops, given["spacing"], given["reach"], margin)
+    wanted = Wanted(given["motes"], gateways, given["named"], margin)
     found = _from_file(kind, Path(name), given["reach"], wanted)
     if wanted.motes is None and found.motes > most:
         return _from_file(kind, Path(name), given["reach"], replace(wanted, motes=most))

@@ -64,6 +64,10 @@ def gateways(deployment: Deployment, sources: int) -> Iterator[Finding]:
         )
         cure = f"set gateways = {sources} and flash the gateways anew; the motes need no new image"
         yield warning("deployment", "gateways", text, cure)
+    if max(sources, known) > 1 and deployment.schedule is not None:
+        text = "beacons go `hops` hops from the time root: motes near another gateway may lose the time"
+        cure = "let hops count from the root, and set repair = false in [radio]: only the root's list counts"
+        yield warning("deployment", "gateways", text, cure)
 
 
 def protection(deployment: Deployment) -> Finding:

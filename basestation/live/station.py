@@ -433,7 +433,9 @@ class Station:
         """What a message that is held by name waits for, in words."""
         names, heard = self.names(pending.missing), pending.message.heard
         if not names and heard is not None and heard > self._tick(self.timeline.present):
-            return f"for the line of gateway {self.timeline.clock.slowest()}"
+            slowest = self.timeline.clock.slowest()
+            name = self.timeline.gateway(slowest).name if isinstance(slowest, int) else ""
+            return f"for the line of {name or f'gateway {slowest}'}"
         return why_waits(names, pending.leaves)
 
     def _tentative(self, held: HeldMessage, place: int, missing: tuple[str, ...], text: str) -> Tentative:

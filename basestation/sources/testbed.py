@@ -27,7 +27,7 @@ SETTINGS = (
     *("motes", "topology", "spacing", "range", "gateway", "noise", "ppm", "rate", "app"),
     *("seconds", "seed", "pace", "faults", "sensors", "truth", "pcap", "keep", "images"),
 )
-COMMAND = (sys.executable, "-m", "basestation", "testbed")
+COMMAND = (sys.executable, "-m", "basestation", "testbed", "--gateways", "1")
 END_SECONDS = 25.0
 _AT = re.compile(r"network@127\.0\.0\.1:(\d+)")
 
@@ -35,7 +35,7 @@ _AT = re.compile(r"network@127\.0\.0\.1:(\d+)")
 def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
     if "gateways" in spec.settings:
         raise spec.wrong(
-            "is one gateway: for several start `basestation testbed --gateways 2 --port 7000 --wait` "
+            "is one gateway: for several start `basestation testbed DEPLOYMENT --gateways 2 --port 7000 --wait` "
             "and listen to network@localhost:7000 and network@localhost:7001"
         )
     spec.known(*SETTINGS)

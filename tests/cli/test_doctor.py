@@ -639,3 +639,7 @@ def test_more_sources_than_gateways_are_noticed(root):
     several = replace(deployment, network=replace(deployment.network, gateways=2))
     assert list(check_deployment.gateways(several, 2)) == []
     assert list(check_deployment.gateways(deployment, 1)) == []
+    months = load(root / "examples" / "micaz_months.toml")
+    assert list(check_deployment.gateways(months, 1)) == []
+    (found,) = check_deployment.gateways(replace(months, network=replace(months.network, gateways=2)), 2)
+    assert "repair = false" in found.cure

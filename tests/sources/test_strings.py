@@ -94,7 +94,7 @@ def test_a_host_and_its_port(text, host, port):
         ("simulate@", "needs a deployment"),
         ("simulate@examples/micaz.toml?messages=abc", "messages=abc is not a number from 1 to 10000000"),
         ("simulate@/nowhere.toml", "No such file"),
-        ("testbed@?gateways=2", "basestation testbed --gateways 2"),
+        ("testbed@?gateways=2", "basestation testbed DEPLOYMENT --gateways 2"),
         ("testbed@?mote=2", "did you mean motes"),
     ],
 )
