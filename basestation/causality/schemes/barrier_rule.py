@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -58,7 +58,8 @@ class BarrierRule(Rule):
 
     def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
         self._motes, self._constants = motes, constants
-        self._reaches = constants.Z, constants.WIN + constants.Y  # of a name, of an own previous message
+        # How much older than the message that has a link the link's message may be, by the link's length
+        self._reaches = {2: constants.Z, 3: constants.WIN + constants.Y}
         self.ledger: Ledger = ledger
         self._memory = 2 * constants.Z + constants.WIN + 2 * constants.Y  # ticks for which a message matters
         self._clock = -NEVER
@@ -138,7 +139,7 @@ class BarrierRule(Rule):
             for link, cause, b in self._causes(one):
                 if cause is None:
                     bound = b if bound is None else max(bound, b)
-                    names += self._names([link])
+                    names.append(self._name(link))
                 elif cause.held:
                     at = max(at, leaves.get(cause, NEVER))
                     names.append((cause.message.source, cause.message.number))
@@ -192,10 +193,11 @@ class BarrierRule(Rule):
                 insort(namers, arrival.top)
         heapq.heappush(self._held, (arrival.key, arrival))
         self._evaluate(arrival)
-        self._wake(one for link in concerned for one in self._missed.pop(link, ()))
+        if self._missed:
+            self._wake([one for link in concerned for one in self._missed.pop(link, ())])
 
-    def _wake(self, waiting: Iterable[tuple[Arrival, int]]) -> None:
-        for one, version in list(waiting):
+    def _wake(self, waiting: Sequence[tuple[Arrival, int]]) -> None:
+        for one, version in waiting:
             if one.held and one.version == version:
                 self._evaluate(one)
 
@@ -264,11 +266,7 @@ class BarrierRule(Rule):
             if not place:
                 return None
             newest = known[place - 1]
-        return None if newest[0][0] < one.top - self._reach(link) else newest[1]
-
-    def _reach(self, link: Link) -> int:
-        """How much older than the message that has it the link's message may be."""
-        return self._reaches[len(link) - 2]
+        return None if newest[0][0] < one.top - self._reaches[len(link)] else newest[1]
 
     def _bound(self, link: Link, one: Arrival) -> int:
         """A bound on the l of the missing message that a link means."""
@@ -344,16 +342,17 @@ class BarrierRule(Rule):
                 cause.effects.append(one)
         if one.barrier is not None:
             insort(self._gone_past, (one.barrier, one.key, one))
-        missing = tuple(self._names(one.missing))
+        missing = tuple([self._name(link) for link in one.missing])
         self._out.append(Delivery(one.message, one.at, self._clock, bool(one.effects_gone), missing=missing))
-        waiters, one.waiters = one.waiters, []
-        self._wake(waiters)
+        if one.waiters:
+            waiters, one.waiters = one.waiters, []
+            self._wake(waiters)
 
-    def _names(self, links: Iterable[Link]) -> Iterator[Name]:
-        """The missing messages by their numbers; a residue means the nearest to the newest that came."""
-        for source, which, *is_number in links:
-            known = self._newest.get(source, 0)
-            yield source, which if is_number else max(nearest(which + 1, known, RESIDUES), 1)
+    def _name(self, link: Link) -> Name:
+        """A missing message by its number; a residue means the nearest to the newest that came."""
+        source, which, *is_number = link
+        known = self._newest.get(source, 0)
+        return source, which if is_number else max(nearest(which + 1, known, RESIDUES), 1)
 
     # ---- What came too late ----
 
@@ -365,7 +364,7 @@ class BarrierRule(Rule):
         for link in late.called:
             if gone := self._gone_without.get(link):
                 later = gone[bisect_left(gone, ((late.top,),)) :]
-                todo += [one for _, one in later if one.top - late.top <= self._reach(link)]
+                todo += [one for _, one in later if one.top - late.top <= self._reaches[len(link)]]
         past = self._gone_past[bisect_left(self._gone_past, (late.top,)) :]
         todo += [one for _, key, one in past if key > late.key]
         found = dict.fromkeys(todo)
