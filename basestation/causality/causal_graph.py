@@ -176,6 +176,8 @@ class SureGraph:
             self._name(node, mote, one, STAMP)
         for alias in node.told.aliases:
             self._want(node, alias)
+        if node.told.aliases and not node.lost:  # all are found: nobody asks for the names again
+            node.told = node.told._replace(aliases=())
         for mote, sequence in receipts:
             if mote < self._motes and self._newest[mote]:
                 self._name(node, mote, unwrap(sequence + 1, self._newest[mote] + AHEAD, ROUND), RECEIPT)

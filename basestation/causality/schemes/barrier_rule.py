@@ -157,18 +157,19 @@ class BarrierRule(Rule):
     # ---- An arrival ----
 
     def _arrival(self, message: Message) -> Arrival:
-        top, (counter, cut, _, age), constants = message.stamp.top, message.stamp.kn[:HEAD], self._constants
+        stamp, source, number, constants = message.stamp, message.source, message.number, self._constants
+        top, (counter, cut, close, age) = stamp.top, stamp.kn[:HEAD]
         self._arrivals += 1
-        key = (top, counter, message.source, message.number, self._arrivals)
-        links: list[Link] = [
-            name for name in names_of(message.stamp) if name[0] < self._motes and name[0] != message.source
-        ]
-        if constants.has_previous(message.stamp):
-            links.insert(0, (message.source, message.number - 1, 0))
+        key = (top, counter, source, number, self._arrivals)
+        called: tuple[Link, ...] = ((source, number, 0),)
+        if not close:  # else it has no name
+            called += ((source, (number - 1) % RESIDUES),)
+        links: list[Link] = [name for name in names_of(stamp) if name[0] < self._motes and name[0] != source]
+        if constants.has_previous(stamp):
+            links.insert(0, (source, number - 1, 0))
         barrier = top - (age % NO_AGE) * constants.u if cut else None
-        newest = constants.newest_named(message.stamp)
-        floor = self._floor(message)
-        arrival = Arrival(message, key, top, self._clock, floor, _called(message), links, newest, barrier)
+        newest = constants.newest_named(stamp)
+        arrival = Arrival(message, key, top, self._clock, self._floor(message), called, links, newest, barrier)
         arrival.effects_gone = self._effects_gone(arrival)
         return arrival
 
@@ -180,8 +181,8 @@ class BarrierRule(Rule):
         return min(self._clock if message.heard is None else message.heard, latest)
 
     def _take(self, arrival: Arrival) -> None:
-        message = arrival.message
-        self._newest[message.source] = max(message.number, self._newest.get(message.source, 0))
+        _, _, source, number, _ = arrival.key
+        self._newest[source] = max(number, self._newest.get(source, 0))
         concerned = list(arrival.called)
         for link in concerned:
             insort(self._known.setdefault(link, []), (arrival.key, arrival))
@@ -367,6 +368,8 @@ class BarrierRule(Rule):
                 todo += [one for _, one in later if one.top - late.top <= self._reaches[len(link)]]
         past = self._gone_past[bisect_left(self._gone_past, (late.top,)) :]
         todo += [one for _, key, one in past if key > late.key]
+        if not todo:
+            return 0
         found = dict.fromkeys(todo)
         while todo:
             new = [one for one in todo.pop().effects if one not in found]
@@ -393,13 +396,6 @@ def _kept(lists: dict[Link, list[Row]], keep: Callable[[Row], bool]) -> dict[Lin
     """The lists with the rows to keep, without those that become empty."""
     kept = ((link, [row for row in rows if keep(row)]) for link, rows in lists.items())
     return {link: rows for link, rows in kept if rows}
-
-
-def _called(message: Message) -> tuple[Link, ...]:
-    """What other messages call this one; one that is close has no name."""
-    source, number = message.source, message.number
-    as_previous = (source, number, 0)
-    return (as_previous,) if message.stamp.kn[2] else (as_previous, (source, (number - 1) % RESIDUES))
 
 
 def _first(heap: list[tuple[int, Key, int, Arrival]]) -> int:
