@@ -5,7 +5,7 @@ A message leaves when its predecessor and everything that it names have left. Wh
 Of those that may leave, the least by key goes first.
 
 A held message is in one of five states. It waits for its floor, rule 0 (in the heap `_low`); or for another one that
-is held (in that one's `waiters`); or for something that is missing (an arrival wakes it, or its b in the heap
+is held (in `_waiters`); or for something that is missing (an arrival wakes it, or its b in the heap
 `_timer`); or it may leave (`_ready`); or it may leave once nothing with an l up to its greatest b is held (`_cut`).
 Evaluating a message again makes its older entries in lists and heaps stale: they carry its `version`.
 """
@@ -47,9 +47,7 @@ class Arrival:
     effects_gone: int = 0  # how many of its effects had left before it came
     held: bool = True
     version: int = 0
-    missing: list[Link] = field(default_factory=list)
     bound: int | None = None  # the greatest b that it used, once it may leave
-    waiters: list[tuple[Arrival, int]] = field(default_factory=list)
     effects: list[Arrival] = field(default_factory=list)  # those that left after it and depend on it at once
 
 
@@ -77,6 +75,7 @@ class BarrierRule(Rule):
         self._missed: dict[
             Link, list[tuple[Arrival, int]]
         ] = {}  # whom the arrival of such a message concerns
+        self._waiters: dict[Arrival, list[tuple[Arrival, int]]] = {}  # who waits for one that is held
         self._held: list[tuple[Key, Arrival]] = []
         self._low: list[tuple[int, Key, int, Arrival]] = []
         self._timer: list[tuple[int, Key, int, Arrival]] = []
@@ -183,16 +182,16 @@ class BarrierRule(Rule):
     def _take(self, arrival: Arrival) -> None:
         _, _, source, number, _ = arrival.key
         self._newest[source] = max(number, self._newest.get(source, 0))
-        concerned = list(arrival.called)
+        concerned, row = list(arrival.called), (arrival.key, arrival)
         for link in concerned:
-            insort(self._known.setdefault(link, []), (arrival.key, arrival))
+            insort(self._known.setdefault(link, []), row)
         for link in arrival.links:
             if len(link) == 2:
                 namers = self._namers.setdefault(link, [])
                 if namers and arrival.top < namers[-1]:
                     concerned.append(link)  # the b of later namers may have become less
                 insort(namers, arrival.top)
-        heapq.heappush(self._held, (arrival.key, arrival))
+        heapq.heappush(self._held, row)
         self._evaluate(arrival)
         if self._missed:
             self._wake([one for link in concerned for one in self._missed.pop(link, ())])
@@ -215,20 +214,19 @@ class BarrierRule(Rule):
     def _evaluate(self, one: Arrival) -> None:
         self.evaluations += 1
         one.version += 1
-        one.missing, one.bound = [], None
+        one.bound = None
         if self._clock < one.floor:
             heapq.heappush(self._low, (one.floor, one.key, one.version, one))
             return
         bound = None
         for link, cause, b in self._causes(one):
             if cause is None:
-                one.missing.append(link)
                 self._missed.setdefault(link, []).append((one, one.version))
                 if not self._is_past(b, one):
                     return
                 bound = b if bound is None else max(bound, b)
             elif cause.held:
-                cause.waiters.append((one, one.version))
+                self._waiters.setdefault(cause, []).append((one, one.version))
                 self._missed.setdefault(link, []).append((one, one.version))
                 return
         if one.barrier is not None:
@@ -333,21 +331,19 @@ class BarrierRule(Rule):
 
     def _release(self, one: Arrival) -> None:
         one.held = False
-        one.missing = []
+        missing: list[Name] = []
         for link in one.links:
             cause = self._find(link, one)
             if cause is None:
-                one.missing.append(link)
+                missing.append(self._name(link))
                 insort(self._gone_without.setdefault(link, []), (one.key, one))
             else:
                 cause.effects.append(one)
         if one.barrier is not None:
             insort(self._gone_past, (one.barrier, one.key, one))
-        missing = tuple([self._name(link) for link in one.missing])
-        self._out.append(Delivery(one.message, one.at, self._clock, bool(one.effects_gone), missing=missing))
-        if one.waiters:
-            waiters, one.waiters = one.waiters, []
-            self._wake(waiters)
+        late = one.effects_gone > 0
+        self._out.append(Delivery(one.message, one.at, self._clock, late, missing=tuple(missing)))
+        self._wake(self._waiters.pop(one, ()))
 
     def _name(self, link: Link) -> Name:
         """A missing message by its number; a residue means the nearest to the newest that came."""
