@@ -167,8 +167,8 @@ class BarrierRule(Rule):
         if constants.has_previous(stamp):
             links.insert(0, (source, number - 1, 0))
         barrier = top - (age % NO_AGE) * constants.u if cut else None
-        newest = constants.newest_named(stamp)
-        arrival = Arrival(message, key, top, self._clock, self._floor(message), called, links, newest, barrier)
+        newest, floor = constants.newest_named(stamp), self._floor(message)
+        arrival = Arrival(message, key, top, self._clock, floor, called, links, newest, barrier)
         arrival.effects_gone = self._effects_gone(arrival)
         return arrival
 
@@ -311,9 +311,9 @@ class BarrierRule(Rule):
     def _next(self) -> Arrival | None:
         """The least message that may leave now."""
         wait = self.ledger.ticks
-        while _first(self._low) <= self._clock:
+        while self._low and _first(self._low) <= self._clock:
             self._evaluate(heapq.heappop(self._low)[3])
-        while _first(self._timer) + wait < self._clock:
+        while self._timer and _first(self._timer) + wait < self._clock:
             self._evaluate(heapq.heappop(self._timer)[3])
         least = self._least()
         if least is None:
