@@ -20,7 +20,8 @@ MAX_BYTES = 256  # unescaped, CRC included
 
 _FLAG = bytes([FLAG])
 _SPECIAL = re.compile(rb"[\x7d\x7e]")
-_ESCAPED = re.compile(rb"\x7d(.)", re.DOTALL)
+_ESCAPED = re.compile(rb"\x7d.", re.DOTALL)
+_MEANT = {bytes([ESCAPE, byte]): bytes([byte ^ FLIP]) for byte in range(256)}  # by an escape
 
 
 def crc16(data: bytes) -> int:
@@ -146,7 +147,7 @@ class FrameDecoder:
     def _judge(self, raw: bytes) -> bytes | Drop:
         """The packet in the bytes between two flags, or the counter of the reason why it is lost."""
         escaped = ESCAPE in raw
-        body = _ESCAPED.sub(lambda match: bytes([match[1][0] ^ FLIP]), raw) if escaped else raw
+        body = _ESCAPED.sub(lambda match: _MEANT[match[0]], raw) if escaped else raw
         if len(body) > MAX_BYTES:
             return self.counters.long
         if escaped and _ends_in_escape(raw):

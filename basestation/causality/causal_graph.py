@@ -83,7 +83,7 @@ class Node:
     complete_receipts: bool = False
     causes: dict[Node, str] = field(default_factory=dict)
     effects: list[Node] = field(default_factory=list)
-    lost: list[Alias] = field(default_factory=list)  # names of what has not come
+    lost: tuple[Alias, ...] = ()  # names of what has not come
     alias: int | None = None
     doubt: int = LONG_AGO  # the tick up to which something was sent that it may have named
     settled: bool = False
@@ -176,6 +176,8 @@ class SureGraph:
             self._name(node, mote, one, STAMP)
         for alias in node.told.aliases:
             self._want(node, alias)
+        if node.told.aliases and not node.lost:  # all are found: nobody asks for the names again
+            node.told = node.told._replace(aliases=())
         for mote, sequence in receipts:
             if mote < self._motes and self._newest[mote]:
                 self._name(node, mote, unwrap(sequence + 1, self._newest[mote] + AHEAD, ROUND), RECEIPT)
@@ -310,7 +312,7 @@ class SureGraph:
         if found is not None:
             self._link(node, found, STAMP)
             return
-        node.lost.append(alias)
+        node.lost += (alias,)
         wanted = self._wanted.setdefault(alias[:2], [])
         wanted.append((node, alias))
         while wanted[0][1].until < alias.since - self._patience:
@@ -324,7 +326,7 @@ class SureGraph:
         for effect, wanted in list(self._wanted.get(name, ())):
             if wanted.since <= node.time <= wanted.until:
                 _discard(self._wanted, name, (effect, wanted))
-                effect.lost.remove(wanted)
+                effect.lost = tuple(one for one in effect.lost if one is not wanted)
                 effect.causes[node] = STAMP
                 node.effects.append(effect)
 

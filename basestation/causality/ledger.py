@@ -18,23 +18,23 @@ class Ledger:
     def __init__(self, alpha: float, most: int) -> None:
         self.alpha, self.most = alpha, most
         self.wait = float(most)  # w: it may exceed `most`, since a debt must be worked off
+        self.ticks = most  # the wait in use
         self.arrivals = 0
         self.spent = 0
 
     def arrived(self) -> None:
         """A message has come."""
         self.arrivals += 1
-        self.wait = max(0.0, self.wait - ETA * self.alpha)
+        if self.alpha:
+            self._set(max(0.0, self.wait - ETA * self.alpha))
 
     def late(self, effects: int) -> None:
         """It came after messages that depend on it: `effects` of them."""
         self.spent += 1 + effects
-        self.wait += ETA * (1 + effects)
+        self._set(self.wait + ETA * (1 + effects))
 
-    @property
-    def ticks(self) -> int:
-        """The wait in use."""
-        return min(ceil(self.wait), self.most)
+    def _set(self, wait: float) -> None:
+        self.wait, self.ticks = wait, min(ceil(wait), self.most)
 
     @property
     def allowed(self) -> float:

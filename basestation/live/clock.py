@@ -205,6 +205,9 @@ class ObserverClock:
     def _choose(self) -> None:
         """Which lines count: those that are there and not too far behind; if none is left, the last ones."""
         known = [line for line in self._lines.values() if line.known]
+        if len(self._lines) == 1:
+            self._awaited = known
+            return
         lines = [line for line in self._lines.values() if line.live] if known else []
         lines = lines if any(line.known for line in lines) else known
         if len(lines) <= 1:

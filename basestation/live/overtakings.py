@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -63,9 +63,14 @@ class Out:
     sent: int = 0  # tick
     when: When = ()
     until: When = ()
-    places: dict[str, OrderPlace] = field(default_factory=dict)
+    came: OrderPlace = NOWHERE
+    left: OrderPlace = NOWHERE
     overtaken: tuple[str, ...] = ()
     possible: tuple[str, ...] = ()
+
+    def place(self, order: str) -> OrderPlace:
+        """Where in an order it came out."""
+        return self.came if order == "arrival" else self.left
 
     def until_of(self, source: int) -> When:
         """As `until`, for causes that this mote sent; its own order is known."""
@@ -140,6 +145,11 @@ class OrderCount:
         self.messages = self.overtaken = self.possible = 0
         self.reach, self.doubts = Reach(motes), Doubts()
 
+    def next_place(self, cycles: int) -> OrderPlace:
+        """The place of one more message."""
+        self.messages += 1
+        return self.messages, cycles
+
 
 class Overtakings:
     """Counts what came out after its effects, over a window of recent messages: memory stays bounded."""
@@ -170,7 +180,8 @@ class Overtakings:
         elif out.counted:
             out.sent = self._scheme.sent(message, heard)
         out.when = self._scheme.place(message.stamp) or (out.sent,)
-        return out, found + self._came_out(self.arrival, out, cycles)
+        out.came = self.arrival.next_place(cycles)
+        return out, found + self._came_out(self.arrival, out)
 
     def _keep(self, out: Out) -> None:
         self._recent.append(out)
@@ -178,12 +189,13 @@ class Overtakings:
             self._newest_heard = out.heard
         if len(self._recent) > self._window:
             old = self._recent.popleft()
-            if "delivery" in old.places:
+            if old.left > NOWHERE:
                 old.node = None  # which knows it: neither keeps the other
 
     def delivered(self, out: Out, cycles: int) -> list[Overtaking]:
         self._unordered += not out.counted
-        return self._came_out(self.delivery, out, cycles)
+        out.left = self.delivery.next_place(cycles)
+        return self._came_out(self.delivery, out)
 
     def finish(self) -> None:
         """Nothing more comes."""
@@ -222,8 +234,7 @@ class Overtakings:
 
     def _may_have_led(self, cause: Out, effect: Out) -> bool:
         """Whether a message that left after another one may have led to it, and nothing names it."""
-        left, before = cause.places.get("delivery"), effect.places.get("delivery")
-        if before is None or (left is not None and left < before) or not cause.counted:
+        if NOWHERE < cause.left < effect.left or effect.left == NOWHERE or not cause.counted:
             return False
         if effect.node is not None and cause.number <= effect.node.vector[cause.name.source]:
             return False
@@ -238,7 +249,7 @@ class Overtakings:
             early, late = effect.note, cause.note
             if early is not None and late is not None:
                 for order in (self.arrival, self.delivery):
-                    if NOWHERE < early.places.get(order.name, NOWHERE) < late.places.get(order.name, NOWHERE):
+                    if NOWHERE < early.place(order.name) < late.place(order.name):
                         yield from self._overtakes(order, early, late, words)
 
     def _new_pairs(self, grown: Sequence[Growth]) -> Iterator[tuple[Node, Node]]:
@@ -247,15 +258,13 @@ class Overtakings:
         for effect, entries in grown:
             if effect.note is not None and effect.note.counted:
                 for order in (self.arrival, self.delivery):
-                    if order.name in effect.note.places:
+                    if effect.note.place(order.name) > NOWHERE:
                         order.reach.extend(effect.note)
             for source, before in entries.items():
                 for cause in self.graph.between(source, before, effect.vector[source]):
                     yield effect, cause
 
-    def _came_out(self, order: OrderCount, out: Out, cycles: int) -> list[Overtaking]:
-        order.messages += 1
-        out.places[order.name] = (order.messages, cycles)
+    def _came_out(self, order: OrderCount, out: Out) -> list[Overtaking]:
         if not out.counted:
             return []
         reach, source = order.reach, out.name.source
@@ -290,7 +299,7 @@ class Overtakings:
         late.overtaken += (name,)
         order.overtaken += 1
         order.possible -= name in late.possible
-        cycles = late.places[name][1] - early.places[name][1]
+        cycles = late.place(name)[1] - early.place(name)[1]
         yield Overtaking(name, early.name, late.name, max(0, cycles), _why(late, early, words))
 
 

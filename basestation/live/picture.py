@@ -107,12 +107,16 @@ def _held_view(station: Station, pending: Pending, mono_ns: int) -> HeldView:
     held = pending.message.token
     over = pending.leaves + 1 if station.observer.timed else pending.leaves
     at = None if over >= NEVER else station.timeline.when(over)
+    if station.observer.timed:
+        why = _why_timed(station, pending)
+    else:
+        why = station.why_waits(pending, station.names(pending.missing))
     return HeldView(
         name=str(held.name),
         source=held.name.source,
         held_ms=max(0, mono_ns - held.mono_ns) / MS,
         due_ms=None if at is None else (at - mono_ns) / MS,
-        why=_why_timed(station, pending) if station.observer.timed else station.why_waits(pending),
+        why=why,
         tentative=held.tentative,
     )
 

@@ -425,13 +425,13 @@ class Station:
         for place, pending in enumerate(self.observer.pending(), self.delivered + 1):
             if not pending.message.token.tentative:
                 names = self.names(pending.missing)
-                text = f"waits {self.why_waits(pending)}"
+                text = f"waits {self.why_waits(pending, names)}"
                 found.append(self._tentative(pending.message.token, place, names, text))
         return found
 
-    def why_waits(self, pending: Pending) -> str:
-        """What a message that is held by name waits for, in words."""
-        names, heard = self.names(pending.missing), pending.message.heard
+    def why_waits(self, pending: Pending, names: tuple[str, ...]) -> str:
+        """What a message that is held by name waits for, in words; `names`: the messages, as people know them."""
+        heard = pending.message.heard
         if not names and heard is not None and heard > self._tick(self.timeline.present):
             slowest = self.timeline.clock.slowest()
             name = self.timeline.gateway(slowest).name if isinstance(slowest, int) else ""

@@ -58,7 +58,7 @@ class Barrier(Scheme):
         return -(-(head + names * (self.source_bits + 4)) // 8) * 8
 
     def as_read(self, stamp: Stamp, now: int) -> Stamp:
-        return stamp._replace(r=unwrap(stamp.r % self.modulus, now + self.constants.Y, self.modulus))
+        return Stamp(unwrap(stamp.r, now + self.constants.Y, self.modulus), stamp.c, stamp.kn)
 
     def as_observed(self, stamp: Stamp, now: int) -> Stamp:
         return self.as_read(stamp, now)
@@ -91,9 +91,9 @@ class Barrier(Scheme):
         stamp, constants = message.stamp, self.constants
         _, cut, _, age = stamp.kn[:HEAD]
         oldest, aged = sent - constants.WIN - 1, sent - (age % NO_AGE) * constants.u
-        newest = constants.newest_named(stamp)
+        since, newest = sent - constants.Z, constants.newest_named(stamp)
         return Causes(
-            aliases=[Alias(*name, sent - constants.Z, newest) for name in names_of(stamp)],
+            aliases=[Alias(source, residue, since, newest) for source, residue in names_of(stamp)],
             gap=aged if cut else oldest,
             own_gap=aged if cut or constants.has_previous(stamp) else oldest,
             newest_first=True,

@@ -5,7 +5,7 @@ A message leaves when its predecessor and everything that it names have left. Wh
 Of those that may leave, the least by key goes first.
 
 A held message is in one of five states. It waits for its floor, rule 0 (in the heap `_low`); or for another one that
-is held (in that one's `waiters`); or for something that is missing (an arrival wakes it, or its b in the heap
+is held (in `_waiters`); or for something that is missing (an arrival wakes it, or its b in the heap
 `_timer`); or it may leave (`_ready`); or it may leave once nothing with an l up to its greatest b is held (`_cut`).
 Evaluating a message again makes its older entries in lists and heaps stale: they carry its `version`.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -47,9 +47,7 @@ class Arrival:
     effects_gone: int = 0  # how many of its effects had left before it came
     held: bool = True
     version: int = 0
-    missing: list[Link] = field(default_factory=list)
     bound: int | None = None  # the greatest b that it used, once it may leave
-    waiters: list[tuple[Arrival, int]] = field(default_factory=list)
     effects: list[Arrival] = field(default_factory=list)  # those that left after it and depend on it at once
 
 
@@ -58,7 +56,8 @@ class BarrierRule(Rule):
 
     def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
         self._motes, self._constants = motes, constants
-        self._reaches = constants.Z, constants.WIN + constants.Y  # of a name, of an own previous message
+        # How much older than the message that has a link the link's message may be, by the link's length
+        self._reaches = {2: constants.Z, 3: constants.WIN + constants.Y}
         self.ledger: Ledger = ledger
         self._memory = 2 * constants.Z + constants.WIN + 2 * constants.Y  # ticks for which a message matters
         self._clock = -NEVER
@@ -76,6 +75,7 @@ class BarrierRule(Rule):
         self._missed: dict[
             Link, list[tuple[Arrival, int]]
         ] = {}  # whom the arrival of such a message concerns
+        self._waiters: dict[Arrival, list[tuple[Arrival, int]]] = {}  # who waits for one that is held
         self._held: list[tuple[Key, Arrival]] = []
         self._low: list[tuple[int, Key, int, Arrival]] = []
         self._timer: list[tuple[int, Key, int, Arrival]] = []
@@ -138,7 +138,7 @@ class BarrierRule(Rule):
             for link, cause, b in self._causes(one):
                 if cause is None:
                     bound = b if bound is None else max(bound, b)
-                    names += self._names([link])
+                    names.append(self._name(link))
                 elif cause.held:
                     at = max(at, leaves.get(cause, NEVER))
                     names.append((cause.message.source, cause.message.number))
@@ -156,18 +156,19 @@ class BarrierRule(Rule):
     # ---- An arrival ----
 
     def _arrival(self, message: Message) -> Arrival:
-        top, (counter, cut, _, age), constants = message.stamp.top, message.stamp.kn[:HEAD], self._constants
+        stamp, source, number, constants = message.stamp, message.source, message.number, self._constants
+        top, (counter, cut, close, age) = stamp.top, stamp.kn[:HEAD]
         self._arrivals += 1
-        key = (top, counter, message.source, message.number, self._arrivals)
-        links: list[Link] = [
-            name for name in names_of(message.stamp) if name[0] < self._motes and name[0] != message.source
-        ]
-        if constants.has_previous(message.stamp):
-            links.insert(0, (message.source, message.number - 1, 0))
+        key = (top, counter, source, number, self._arrivals)
+        called: tuple[Link, ...] = ((source, number, 0),)
+        if not close:  # else it has no name
+            called += ((source, (number - 1) % RESIDUES),)
+        links: list[Link] = [name for name in names_of(stamp) if name[0] < self._motes and name[0] != source]
+        if constants.has_previous(stamp):
+            links.insert(0, (source, number - 1, 0))
         barrier = top - (age % NO_AGE) * constants.u if cut else None
-        newest = constants.newest_named(message.stamp)
-        floor = self._floor(message)
-        arrival = Arrival(message, key, top, self._clock, floor, _called(message), links, newest, barrier)
+        newest, floor = constants.newest_named(stamp), self._floor(message)
+        arrival = Arrival(message, key, top, self._clock, floor, called, links, newest, barrier)
         arrival.effects_gone = self._effects_gone(arrival)
         return arrival
 
@@ -179,23 +180,24 @@ class BarrierRule(Rule):
         return min(self._clock if message.heard is None else message.heard, latest)
 
     def _take(self, arrival: Arrival) -> None:
-        message = arrival.message
-        self._newest[message.source] = max(message.number, self._newest.get(message.source, 0))
-        concerned = list(arrival.called)
+        _, _, source, number, _ = arrival.key
+        self._newest[source] = max(number, self._newest.get(source, 0))
+        concerned, row = list(arrival.called), (arrival.key, arrival)
         for link in concerned:
-            insort(self._known.setdefault(link, []), (arrival.key, arrival))
+            insort(self._known.setdefault(link, []), row)
         for link in arrival.links:
             if len(link) == 2:
                 namers = self._namers.setdefault(link, [])
                 if namers and arrival.top < namers[-1]:
                     concerned.append(link)  # the b of later namers may have become less
                 insort(namers, arrival.top)
-        heapq.heappush(self._held, (arrival.key, arrival))
+        heapq.heappush(self._held, row)
         self._evaluate(arrival)
-        self._wake(one for link in concerned for one in self._missed.pop(link, ()))
+        if self._missed:
+            self._wake([one for link in concerned for one in self._missed.pop(link, ())])
 
-    def _wake(self, waiting: Iterable[tuple[Arrival, int]]) -> None:
-        for one, version in list(waiting):
+    def _wake(self, waiting: Sequence[tuple[Arrival, int]]) -> None:
+        for one, version in waiting:
             if one.held and one.version == version:
                 self._evaluate(one)
 
@@ -212,20 +214,19 @@ class BarrierRule(Rule):
     def _evaluate(self, one: Arrival) -> None:
         self.evaluations += 1
         one.version += 1
-        one.missing, one.bound = [], None
+        one.bound = None
         if self._clock < one.floor:
             heapq.heappush(self._low, (one.floor, one.key, one.version, one))
             return
         bound = None
         for link, cause, b in self._causes(one):
             if cause is None:
-                one.missing.append(link)
                 self._missed.setdefault(link, []).append((one, one.version))
                 if not self._is_past(b, one):
                     return
                 bound = b if bound is None else max(bound, b)
             elif cause.held:
-                cause.waiters.append((one, one.version))
+                self._waiters.setdefault(cause, []).append((one, one.version))
                 self._missed.setdefault(link, []).append((one, one.version))
                 return
         if one.barrier is not None:
@@ -264,11 +265,7 @@ class BarrierRule(Rule):
             if not place:
                 return None
             newest = known[place - 1]
-        return None if newest[0][0] < one.top - self._reach(link) else newest[1]
-
-    def _reach(self, link: Link) -> int:
-        """How much older than the message that has it the link's message may be."""
-        return self._reaches[len(link) - 2]
+        return None if newest[0][0] < one.top - self._reaches[len(link)] else newest[1]
 
     def _bound(self, link: Link, one: Arrival) -> int:
         """A bound on the l of the missing message that a link means."""
@@ -314,9 +311,9 @@ class BarrierRule(Rule):
     def _next(self) -> Arrival | None:
         """The least message that may leave now."""
         wait = self.ledger.ticks
-        while _first(self._low) <= self._clock:
+        while self._low and _first(self._low) <= self._clock:
             self._evaluate(heapq.heappop(self._low)[3])
-        while _first(self._timer) + wait < self._clock:
+        while self._timer and _first(self._timer) + wait < self._clock:
             self._evaluate(heapq.heappop(self._timer)[3])
         least = self._least()
         if least is None:
@@ -334,26 +331,25 @@ class BarrierRule(Rule):
 
     def _release(self, one: Arrival) -> None:
         one.held = False
-        one.missing = []
+        missing: list[Name] = []
         for link in one.links:
             cause = self._find(link, one)
             if cause is None:
-                one.missing.append(link)
+                missing.append(self._name(link))
                 insort(self._gone_without.setdefault(link, []), (one.key, one))
             else:
                 cause.effects.append(one)
         if one.barrier is not None:
             insort(self._gone_past, (one.barrier, one.key, one))
-        missing = tuple(self._names(one.missing))
-        self._out.append(Delivery(one.message, one.at, self._clock, bool(one.effects_gone), missing=missing))
-        waiters, one.waiters = one.waiters, []
-        self._wake(waiters)
+        late = one.effects_gone > 0
+        self._out.append(Delivery(one.message, one.at, self._clock, late, missing=tuple(missing)))
+        self._wake(self._waiters.pop(one, ()))
 
-    def _names(self, links: Iterable[Link]) -> Iterator[Name]:
-        """The missing messages by their numbers; a residue means the nearest to the newest that came."""
-        for source, which, *is_number in links:
-            known = self._newest.get(source, 0)
-            yield source, which if is_number else max(nearest(which + 1, known, RESIDUES), 1)
+    def _name(self, link: Link) -> Name:
+        """A missing message by its number; a residue means the nearest to the newest that came."""
+        source, which, *is_number = link
+        known = self._newest.get(source, 0)
+        return source, which if is_number else max(nearest(which + 1, known, RESIDUES), 1)
 
     # ---- What came too late ----
 
@@ -365,9 +361,11 @@ class BarrierRule(Rule):
         for link in late.called:
             if gone := self._gone_without.get(link):
                 later = gone[bisect_left(gone, ((late.top,),)) :]
-                todo += [one for _, one in later if one.top - late.top <= self._reach(link)]
+                todo += [one for _, one in later if one.top - late.top <= self._reaches[len(link)]]
         past = self._gone_past[bisect_left(self._gone_past, (late.top,)) :]
         todo += [one for _, key, one in past if key > late.key]
+        if not todo:
+            return 0
         found = dict.fromkeys(todo)
         while todo:
             new = [one for one in todo.pop().effects if one not in found]
@@ -394,13 +392,6 @@ def _kept(lists: dict[Link, list[Row]], keep: Callable[[Row], bool]) -> dict[Lin
     """The lists with the rows to keep, without those that become empty."""
     kept = ((link, [row for row in rows if keep(row)]) for link, rows in lists.items())
     return {link: rows for link, rows in kept if rows}
-
-
-def _called(message: Message) -> tuple[Link, ...]:
-    """What other messages call this one; one that is close has no name."""
-    source, number = message.source, message.number
-    as_previous = (source, number, 0)
-    return (as_previous,) if message.stamp.kn[2] else (as_previous, (source, (number - 1) % RESIDUES))
 
 
 def _first(heap: list[tuple[int, Key, int, Arrival]]) -> int:

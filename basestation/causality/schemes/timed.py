@@ -170,5 +170,5 @@ class TimedReader(StampReader):
         self._hear(source, number)
         told = self._scheme.decode(fields, now)
         stamp = self._scheme.observe(told, now)
-        self.bounded += stamp != told
+        self.bounded += stamp is not told
         return stamp
