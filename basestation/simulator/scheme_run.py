@@ -25,20 +25,23 @@ from packet_formats.layout import layout_of
 
 def stamp_messages(stream: Stream, scheme: Scheme) -> list[Message]:
     """Every message with its stamp, in the order of sending."""
-    motes = StampingMotes(scheme, stream.motes)
+    motes = StampingMotes(scheme, stream.motes, stream.sent_index.tolist())
     columns = (stream.event_kind, stream.event_mote, stream.event_clock, stream.event_message)
     motes.take(zip(*(column.tolist() for column in columns), strict=True))
     return list(motes.sent.values())
 
 
 class StampingMotes:
-    """The motes' programs, which stamp as things happen. `sent`: what was stamped, by its number among all sends."""
+    """The motes' programs, which stamp as things happen. `sent`: what was stamped, by its number among all sends.
 
-    def __init__(self, scheme: Scheme, motes: int) -> None:
+    `indices`: each send's number of its mote, where a mote does not count its sends from 1 on.
+    """
+
+    def __init__(self, scheme: Scheme, motes: int, indices: Sequence[int] | None = None) -> None:
         self.sent: dict[int, Message] = {}
         self._scheme = scheme
         self._programs = [scheme.start(mote) for mote in range(motes)]
-        self._sends = [0] * motes
+        self._sends, self._indices = [0] * motes, indices
         self._brought: list[Message] = []
 
     def take(self, events: Iterable[Sequence[int]]) -> None:
@@ -46,7 +49,8 @@ class StampingMotes:
         for kind, mote, clock, message in events:
             program = self._programs[mote]
             if kind == SEND:
-                self._sends[mote] = index = self._sends[mote] + 1
+                self._sends[mote] += 1
+                index = self._sends[mote] if self._indices is None else self._indices[message]
                 self.sent[message] = Message(mote, index, program.on_send(clock, index))
             elif kind != CORRUPT:
                 self._brought.append(_as_read(self._scheme, self.sent[message], clock))

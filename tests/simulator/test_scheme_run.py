@@ -11,7 +11,7 @@ from basestation.causality.stream import Stream
 from basestation.comparing.catalogue import Terms, build
 from basestation.simulator import simulation as simulator
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.scheme_run import play
+from basestation.simulator.scheme_run import play, stamp_messages
 from basestation.simulator.simulation import generate
 
 
@@ -36,3 +36,11 @@ def test_stamps_are_read_when_they_were_heard(name):
     played = play(stream, build(name, run.options, Terms()))
     assert len(played.order) == stream.arrivals
     assert simulator.engine.violations(stream, run.vectors, played.order).pairs == 0
+
+
+def test_sends_keep_the_numbers_that_the_stream_gives_them():
+    """A recorded run may begin when motes have sent before."""
+    run = generate(WorldOptions(motes=4, messages=60))
+    later = replace(run.stream, sent_index=run.stream.sent_index + 7)
+    messages = stamp_messages(later, build("barrier", run.options, Terms()))
+    assert [message.sequence for message in messages] == later.sent_index.tolist()
