@@ -20,7 +20,7 @@ from .field_run import field_stream
 
 # The columns of a message that a comparison reads.
 COLUMNS = ("source", "sequence", "number", "heard", "clock", "batch", "fresh", "vector")
-FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "stamp")  # where there are no events
+FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "stamp", "heard_time")  # where there are no events
 
 
 def ways_to_order(trace: Trace, ours: str, papers: str) -> dict[str, ComparisonRow]:

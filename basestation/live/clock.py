@@ -27,6 +27,7 @@ CYCLES, NANOSECONDS = CRYSTAL_HZ * (1_000_000 - SLOW_PPM), 10**15  # cycles / na
 QUEUE_BYTES, ADAPTER_NS = 900, 16_000_000
 
 BACKWARDS = CRYSTAL_HZ  # a line is a queue: if its time steps back by this much, time started afresh
+WAKING_NS = 2_000_000_000  # after a sleep; by then all that had waited was read
 BEHIND = 2 * CRYSTAL_HZ  # a line further behind the others than this and its allowance is not waited for
 
 
@@ -53,6 +54,14 @@ class ClockReading(NamedTuple):
     restarted: bool = False  # time had stepped back: from here on it counts afresh, above all that was
 
 
+class Nap(NamedTuple):
+    """A sleep of this machine: how long it was, when it ended, and the time of a line's clock then."""
+
+    ns: int
+    end_ns: int
+    end: int
+
+
 @dataclass(slots=True)
 class LineClock:
     """One line's clock. `heard` is its newest record, `anchor` the record that came the quickest and when it did.
@@ -64,6 +73,7 @@ class LineClock:
     allowance: int
     live: bool = True
     mute: bool = True
+    nap: Nap | None = None  # while bytes that waited for this machine may still be on the line
     heard: int | None = None
     heard_ns: int = 0
     anchor: tuple[int, int] = field(default=(0, 0))  # cycles, host's nanoseconds
@@ -85,6 +95,8 @@ class LineClock:
     def suggest(self, cycles: int, mono_ns: int) -> None:
         """Take a time that may be older than its frame's reception: it can set the clock forward alone."""
         self.live, self.mute = True, False
+        if self.nap is not None and cycles >= self.nap.end - self.allowance:
+            self.nap = None  # what waited has come
         if not self.known or cycles >= self.carried(mono_ns):
             self.anchor, self.known = (cycles, mono_ns), True
 
@@ -107,6 +119,12 @@ class LineClock:
         since, mono_ns = self.anchor
         carried = mono_ns + max(0, time_for(cycles + self.allowance - since))
         return carried if self.heard is None or cycles > self.heard else min(carried, self.heard_ns)
+
+    def wake(self, mono_ns: int) -> None:
+        """Nothing waited on a line that has brought nothing for a while since the sleep."""
+        if self.nap is not None and mono_ns > self.nap.end_ns + WAKING_NS:
+            cycles, since = self.anchor
+            self.anchor, self.nap = (cycles, since - self.nap.ns), None
 
     def carried(self, mono_ns: int) -> int:
         """The time of the anchor, carried on to now."""
@@ -152,11 +170,12 @@ class ObserverClock:
         own.live = own.mute = True
         self._choose()
 
-    def pause(self, ns: int) -> None:
-        """This machine slept so long, and read no line: time is carried on as if the sleep had not been."""
+    def pause(self, mono_ns: int, ns: int) -> None:
+        """This machine fell asleep and read no line: time is carried on as if the sleep had not been."""
         for line in self._lines.values():
             cycles, since = line.anchor
             line.anchor = cycles, since + ns
+            line.nap = Nap(ns, mono_ns + ns, cycles_in(mono_ns - since) + cycles + cycles_in(ns))
 
     def restart(self) -> None:
         """Time starts afresh: the next record is placed above everything so far, so that the clock need not fall."""
@@ -213,12 +232,18 @@ class ObserverClock:
         if len(lines) <= 1:
             self._awaited = lines
             return
+        for line in lines:
+            line.wake(self._mono_ns)
         furthest = max(known, key=lambda line: line.carried(self._mono_ns))
         for line in lines:
             if line.mute:
                 line.anchor = furthest.anchor
         first = max(line.at(self._mono_ns) for line in lines)
-        self._awaited = [line for line in lines if line.at(self._mono_ns) >= first - BEHIND - line.allowance]
+        self._awaited = [line for line in lines if self._is_near(line, first)]
+
+    def _is_near(self, line: LineClock, first: int) -> bool:
+        """Whether a line is near enough to the first to be waited for, or has bytes that waited."""
+        return line.nap is not None or line.at(self._mono_ns) >= first - BEHIND - line.allowance
 
     def _line(self, line: Hashable) -> LineClock:
         if line not in self._lines:

@@ -221,7 +221,7 @@ class Station:
     def _take_count(self, count: LineCount) -> list[Happening]:
         """From its opening on a gateway should be heard of; while this machine slept nobody could be."""
         if count.slept_ns:
-            self.timeline.clock.pause(count.slept_ns)
+            self.timeline.clock.pause(count.mono_ns, count.slept_ns)
             if count.slept_ns < SLEEP_NS:
                 return []
             self.alarms.slept(count.mono_ns + count.slept_ns)

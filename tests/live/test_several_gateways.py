@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.arrivals import Line
+from basestation.arrivals import Line, LineCount
 from basestation.deployed import scheme_of
 from basestation.journal.reader import read_journal
 from basestation.journal.writer import JournalWriter
@@ -25,7 +25,7 @@ from packet_formats.messages import Data
 
 from .several import START, Several, SeveralWorld, order, overtaken, run
 from .test_runner import Seen
-from .world import MS, Gateway, mono_at, play
+from .world import MS, WALL, Gateway, mono_at, play
 
 EXACT = ["barrier", "delta-vector", "shlc", "kn"]
 SECOND = 1000 * MS
@@ -213,3 +213,29 @@ def test_a_message_that_waits_for_another_line_says_so():
         "waits for the line of gateway 1"
     ] * 2
     assert [row.why for row in station.snapshot(gateways[0].last_ns).queue] == ["for the line of gateway 1"]
+
+
+@pytest.mark.parametrize("scheme", EXACT)
+@pytest.mark.parametrize("slept_ms", [300, 2_500, 8_000])
+def test_after_a_sleep_the_lines_that_are_read_last_are_waited_for(scheme, slept_ms):
+    """What waited comes line by line: the first line's clock is a whole sleep ahead of the others."""
+    options = Several(scheme, motes=5, seconds=25, loss=0.3, idle_ms=20)
+    network = SeveralWorld(options, 1)
+    lines = sorted(network.lines(), key=lambda line: line.mono_ns)
+    asleep = mono_at(START) + 10 * SECOND
+    awake = asleep + slept_ms * MS
+    waited = [line for line in lines if asleep <= line.mono_ns < awake]
+    waited.sort(key=lambda line: line.gateway)  # stable: each line stays in order
+    read = awake + 1000 * len(waited)
+    lines = [
+        *[line for line in lines if line.mono_ns < asleep],
+        LineCount(0, asleep, WALL + asleep, slept_ns=slept_ms * MS),
+        *[line._replace(mono_ns=awake + 1000 * place) for place, line in enumerate(waited)],
+        *[line._replace(mono_ns=max(line.mono_ns, read)) for line in lines if line.mono_ns >= awake],
+    ]
+    station = Station(network.setup, allowance_ns=int(options.allowance_ms * MS))
+    for gateway in range(2):
+        station.add_gateway(gateway, f"gateway {gateway}")
+    found = play(station, lines) + station.finish()
+    assert len(left(found)) > 150
+    assert overtaken(order(network, found)) == 0
