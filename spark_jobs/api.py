@@ -208,7 +208,9 @@ def compare(
     bits_mean, bits_max; holds in ticks: hold_mean, hold_p99, hold_max; late, gave_up, discarded, concurrent, stuck;
     microseconds of our Python for each message: mote_us, observer_us.
     """
-    chosen, names = terms or Terms(), list(schemes)
+    chosen, names = terms or Terms(), [schemes] if isinstance(schemes, str) else list(schemes)
+    if not names:
+        raise JobError("schemes: name one at least")
     if unknown := [name for name in names if name not in NAMES]:
         raise JobError(f"schemes: {unknown[0]!r} is not one of {', '.join(NAMES)}")
     spots, faults = comparing.trace_spots(_places(traces))

@@ -6,7 +6,7 @@ decides which.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -86,7 +86,7 @@ class Choice:
     def __post_init__(self) -> None:
         for setting, (is_legal, legal) in LEGAL.items():
             values = getattr(self, setting)
-            if isinstance(values, str):
+            if isinstance(values, str) or not isinstance(values, Iterable):
                 raise JobError(f"{setting} is {values!r}: give a list of values")
             for value in values:
                 if not is_legal(value):

@@ -1,15 +1,18 @@
 """`basestation compare`: lines, sweeps, traces, pictures, refusals."""
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from basestation.cli.compare import command
+from basestation.cli.listen import command as listen
 from basestation.cli.simulate import command as simulate
 from basestation.comparing import schemes_document
 from basestation.comparing.catalogue import NAMES
 
+ROOT = Path(__file__).resolve().parents[2]
 QUICK = ["--messages", "200"]
 ALONE = ["--workers", "1"]
 
@@ -58,6 +61,18 @@ def test_a_recorded_network_is_not_described_twice(tmp_path):
     result = run("--trace", str(tmp_path), "--motes", "5")
     assert result.exit_code == 2
     assert "motes" in result.output
+
+
+def test_a_log_is_compared_as_it_is(tmp_path, monkeypatch):
+    """Its events are made from the causal graph."""
+    monkeypatch.chdir(tmp_path)
+    deployment = str(ROOT / "examples" / "barrier.toml")
+    source = "simulate@?messages=100&pace=0"
+    done = CliRunner().invoke(listen, [source, "-d", deployment, "--log", "logs", "--view", "none"])
+    assert done.exit_code == 0, done.output
+    (log,) = (tmp_path / "logs").iterdir()
+    found = {row["scheme"]: row for row in rows(str(log), "--scheme", "barrier", "--scheme", "none")}
+    assert found["barrier"]["violations"]["pairs"] == 0 < found["none"]["violations"]["pairs"]
 
 
 def test_what_is_no_trace_is_a_fault(tmp_path):

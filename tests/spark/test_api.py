@@ -183,6 +183,7 @@ def refused(call):
         ("phis", [40, 140], "phis: 140 is not a whole number from 0 to 100"),
         ("phis", [-50], "phis: -50 is not"),
         ("phis", [50.5], "phis: 50.5 is not"),
+        ("phis", 50, "phis is 50: give a list of values"),
         ("schemes", ["foo"], "schemes: 'foo' is not one of dpc1,"),
         ("schemes", "shlc", "schemes is 'shlc': give a list of values"),
         ("entries", [0], "entries: 0 is not a whole number from 1, or all"),
@@ -209,6 +210,7 @@ def test_what_is_asked_wrongly_is_one_kind_of_error(spark, place, measured, caps
     assert "schemes: 'foo' is not one of none," in refused(
         lambda: spark_jobs.compare(spark, tables, schemes=["foo"])
     )
+    assert "name one at least" in refused(lambda: spark_jobs.compare(spark, tables, schemes=[]))
     for terms in (Terms(policy="dwap"), Terms(phi=140)):
         assert str(terms.policy if terms.phi == 100 else terms.phi) in refused(
             lambda terms=terms: spark_jobs.compare(spark, tables, ["shlc"], terms)
