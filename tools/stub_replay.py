@@ -59,7 +59,7 @@ class StubRule(BarrierRule):
             self.stubs[one.message.token] = one
             if self._several:
                 one.version += 1
-                one.missing, one.bound = [], None
+                one.bound = None
                 if not self._is_past(min(one.at, one.top), one):
                     return
         super()._evaluate(one)
