@@ -29,13 +29,15 @@ Line = Arrival | Gap
 
 class LineCount(NamedTuple):
     """A look at a line: it was opened, the run ends, or `unread` bytes came for a while and no frame. Or this machine
-    fell asleep at that time, and read no line while it slept."""
+    fell asleep at that time, and read no line while it slept. `suspended_ns`: the part of the sleep in which the
+    monotonic clock stood still."""
 
     gateway: int
     mono_ns: int
     wall_ns: int
     unread: int = 0
     slept_ns: int = 0
+    suspended_ns: int = 0
 
 
 class PolicyChange(NamedTuple):

@@ -138,9 +138,10 @@ class Record(NamedTuple):
         """A look at a live line; None if these counters are of a recording, or of a log from before looks were kept."""
         said = self.plain()
         unread, slept_ns = said.get("unread", -1), said.get("slept_ns", 0)
-        if not _is_count(unread) or not _is_count(slept_ns):
+        suspended_ns = said.get("suspended_ns", 0)
+        if not all(map(_is_count, (unread, slept_ns, suspended_ns))):
             return None
-        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread, slept_ns)
+        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread, slept_ns, suspended_ns)
 
     def lost(self) -> tuple[int, str]:
         """How many records before this one were lost, and why."""

@@ -55,7 +55,7 @@ class ClockReading(NamedTuple):
 
 
 class Nap(NamedTuple):
-    """A sleep of this machine: how long it was, when it ended, and the time of a line's clock then."""
+    """A sleep of this machine: for how long the host's clock went on in it, when it ended, and the line's time then."""
 
     ns: int
     end_ns: int
@@ -170,12 +170,14 @@ class ObserverClock:
         own.live = own.mute = True
         self._choose()
 
-    def pause(self, mono_ns: int, ns: int) -> None:
-        """This machine fell asleep and read no line: time is carried on as if the sleep had not been."""
+    def pause(self, mono_ns: int, awake_ns: int, slept_ns: int) -> None:
+        """This machine slept and read no line: time is carried on as if the sleep had not been. If the machine was
+        suspended, the host's clock did not go on: it shows less than the sleep's length."""
+        ns = awake_ns - mono_ns
         for line in self._lines.values():
             cycles, since = line.anchor
             line.anchor = cycles, since + ns
-            line.nap = Nap(ns, mono_ns + ns, cycles_in(mono_ns - since) + cycles + cycles_in(ns))
+            line.nap = Nap(ns, awake_ns, cycles + cycles_in(max(0, mono_ns - since) + slept_ns))
 
     def restart(self) -> None:
         """Time starts afresh: the next record is placed above everything so far, so that the clock need not fall."""

@@ -237,7 +237,7 @@ class Runner(Stage):
         except TimeoutError:
             line = None
         if slept := self._sleep.slept():
-            self._take_count(asleep._replace(slept_ns=slept))
+            self._take_count(asleep._replace(slept_ns=slept, suspended_ns=self._sleep.suspended))
         return line
 
     async def _look(self) -> None:
@@ -351,7 +351,8 @@ class Runner(Stage):
             return
         said = asdict(self._sources[count.gateway].counters)
         if self._live:
-            said |= {"unread": count.unread} | ({"slept_ns": count.slept_ns} if count.slept_ns else {})
+            slept = {"slept_ns": count.slept_ns, "suspended_ns": count.suspended_ns}
+            said |= {"unread": count.unread} | (slept if count.slept_ns else {})
         try:
             self._log.append_counters(count.gateway, said, count.mono_ns, count.wall_ns)
         except JournalError as error:

@@ -221,10 +221,11 @@ class Station:
     def _take_count(self, count: LineCount) -> list[Happening]:
         """From its opening on a gateway should be heard of; while this machine slept nobody could be."""
         if count.slept_ns:
-            self.timeline.clock.pause(count.mono_ns, count.slept_ns)
+            awake_ns = count.mono_ns + count.slept_ns - count.suspended_ns
+            self.timeline.clock.pause(count.mono_ns, awake_ns, count.slept_ns)
             if count.slept_ns < SLEEP_NS:
                 return []
-            self.alarms.slept(count.mono_ns + count.slept_ns)
+            self.alarms.slept(awake_ns)
             return [self.timeline.note_sleep(count.slept_ns)]
         counts = self.timeline.gateway(count.gateway)
         if not counts.seen_ns:

@@ -54,6 +54,7 @@ class SleepWatch:
 
     def __init__(self) -> None:
         self._suspended = suspended_ns()
+        self.suspended = 0  # ns of the last sleep in which the monotonic clock stood still
         self._began = self._until = self._worked = 0
 
     def rest(self, until_ns: int) -> None:
@@ -64,11 +65,11 @@ class SleepWatch:
     def slept(self) -> int:
         """The rest is over: how long it was, in ns, if this machine slept or woke us late; else 0. Nobody knows when in
         the rest the sleep began, so all of it counts."""
-        suspended, before = suspended_ns(), self._suspended
-        self._suspended = suspended
+        before, self._suspended = self._suspended, suspended_ns()
+        self.suspended = self._suspended - before
         awake = time.monotonic_ns() - (time.process_time_ns() - self._worked)
         paused = awake - self._began if awake - self._until >= LEAST_SLEEP_NS else 0
-        slept = suspended - before + paused
+        slept = self.suspended + paused
         return slept if slept >= LEAST_SLEEP_NS else 0
 
 

@@ -216,9 +216,12 @@ def test_a_message_that_waits_for_another_line_says_so():
 
 
 @pytest.mark.parametrize("scheme", EXACT)
-@pytest.mark.parametrize("slept_ms", [300, 2_500, 8_000])
-def test_after_a_sleep_the_lines_that_are_read_last_are_waited_for(scheme, slept_ms):
-    """What waited comes line by line: the first line's clock is a whole sleep ahead of the others."""
+@pytest.mark.parametrize(
+    ("slept_ms", "suspended"), [(300, False), (2_500, False), (8_000, False), (8_000, True)]
+)
+def test_after_a_sleep_the_lines_that_are_read_last_are_waited_for(scheme, slept_ms, suspended):
+    """What waited comes line by line: the first line's clock is a whole sleep ahead of the others. The host's clock
+    stands still while the machine is suspended."""
     options = Several(scheme, motes=5, seconds=25, loss=0.3, idle_ms=20)
     network = SeveralWorld(options, 1)
     lines = sorted(network.lines(), key=lambda line: line.mono_ns)
@@ -226,12 +229,12 @@ def test_after_a_sleep_the_lines_that_are_read_last_are_waited_for(scheme, slept
     awake = asleep + slept_ms * MS
     waited = [line for line in lines if asleep <= line.mono_ns < awake]
     waited.sort(key=lambda line: line.gateway)  # stable: each line stays in order
-    read = awake + 1000 * len(waited)
+    read, still = awake + 1000 * len(waited), slept_ms * MS * suspended
     lines = [
         *[line for line in lines if line.mono_ns < asleep],
-        LineCount(0, asleep, WALL + asleep, slept_ns=slept_ms * MS),
-        *[line._replace(mono_ns=awake + 1000 * place) for place, line in enumerate(waited)],
-        *[line._replace(mono_ns=max(line.mono_ns, read)) for line in lines if line.mono_ns >= awake],
+        LineCount(0, asleep, WALL + asleep, slept_ns=slept_ms * MS, suspended_ns=still),
+        *[line._replace(mono_ns=awake - still + 1000 * place) for place, line in enumerate(waited)],
+        *[line._replace(mono_ns=max(line.mono_ns, read) - still) for line in lines if line.mono_ns >= awake],
     ]
     station = Station(network.setup, allowance_ns=int(options.allowance_ms * MS))
     for gateway in range(2):

@@ -146,3 +146,16 @@ def test_no_timer_runs_over_a_sleep_before_waiting_bytes_are_read():
 
     asyncio.run(asyncio.wait_for(scene(), 60))
     assert names(seen.found) == ["0#0", "1#0"]
+
+
+def test_a_message_that_was_held_when_the_machine_was_suspended_leaves_after_its_own_wait():
+    """The host's clock stood still for an hour, and nothing more comes."""
+    motes, gateway, station = Motes(SETUP, START), Gateway(SETUP), Station(SETUP)
+    for line in gateway.hear(motes.send(0, START, ()), START):
+        station.take(line)
+    tick, when, hour = station.observer.next_due(), station.timeline.when, 3600 * SECOND
+    due = when(tick)
+    station.take(LineCount(0, gateway.last_ns, WALL, slept_ns=hour, suspended_ns=hour))
+    assert when(tick) == due
+    station.take(LineCount(0, gateway.last_ns, WALL, slept_ns=hour))
+    assert when(tick) == due + hour
