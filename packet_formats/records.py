@@ -68,8 +68,24 @@ def _integer(type_: str, doc: str) -> Any:
     return field(metadata={"type": type_, "doc": doc})
 
 
+class TimeFlags:
+    """What the flags of a record say of its time."""
+
+    __slots__ = ()
+    flags: int
+
+    @property
+    def in_sync(self) -> bool:
+        return bool(self.flags & 1)
+
+    @property
+    def round(self) -> int:
+        """Of the time, in a network with a key."""
+        return self.flags >> ROUND_SHIFT
+
+
 @dataclass(frozen=True, slots=True)
-class Beacon:
+class Beacon(TimeFlags):
     """Time sync: the network time at `sender` when this frame left it. `time` is last, so that a radio driver
     can fill it in while the frame's first bytes are already on the air."""
 
@@ -84,19 +100,10 @@ class Beacon:
     time: int = _integer("u32", "network time at the frame's start-of-frame delimiter")
     tail: bytes = b""  # which messages the root has heard: firmware/net/repair.h
 
-    @property
-    def in_sync(self) -> bool:
-        return bool(self.flags & 1)
-
-    @property
-    def round(self) -> int:
-        """Of the time, in a network with a key."""
-        return self.flags >> ROUND_SHIFT
-
 
 # Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
 @dataclass(slots=True, unsafe_hash=True)
-class Heard:
+class Heard(TimeFlags):
     """Gateway to host, just before each frame that it hands up: when and how the gateway heard that frame."""
 
     AM_TYPE: ClassVar[int] = 0x71
@@ -109,15 +116,6 @@ class Heard:
     lqi: int = _integer("u8", "link quality as the CC2420 gives it")
     check: int = _integer("u16", "CRC-16, as on the line, of the next frame's payload: ties the two together")
     time: int = _integer("u32", "network time at the start-of-frame delimiter of the frame that was heard")
-
-    @property
-    def in_sync(self) -> bool:
-        return bool(self.flags & 1)
-
-    @property
-    def round(self) -> int:
-        """Of the time, in a network with a key."""
-        return self.flags >> ROUND_SHIFT
 
 
 # A duty travels in 16384ths of the time: up to 31 as they are, above that in 16 steps for each power of two.
@@ -311,7 +309,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(TimeFlags):
     """Gateway to host, where several gateways serve a network and this one has heard nothing for a while: all that it
     heard before this time has gone up the line. Others' messages need not wait for it."""
 
@@ -320,15 +318,6 @@ class Idle:
     epoch: int = _integer("u8", "root epoch of the time")
     flags: int = _integer("u8", "bit 0: the gateway is in sync")
     time: int = _integer("u32", "network time up to which this gateway has nothing more to send up")
-
-    @property
-    def in_sync(self) -> bool:
-        return bool(self.flags & 1)
-
-    @property
-    def round(self) -> int:
-        """Of the time, in a network with a key."""
-        return self.flags >> ROUND_SHIFT
 
 
 BUNDLE_TYPE = 0x78  # AM type of two data messages in one frame: packet_formats/bundles.py

@@ -149,7 +149,7 @@ class MoteBoots:
         return life, field, False, True, started
 
     def _says(self, boot: int, field: int, digest: int) -> bool:
-        """Whether a message with this number said the same, as far as anybody knows."""
+        """Whether a message with this number had the same bytes; if the bytes are not known, it counts as the same."""
         told = self.contents[boot][field * VARIANTS : (field + 1) * VARIANTS]
         return digest in told or NO_BYTES in (digest, told[0])
 
