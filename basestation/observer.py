@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from basestation.causality.boots import NO_BYTES, ROUND, UNTIMED, Numbers
+from basestation.causality.boots import NO_BYTES, ROUND, UNTIMED, Numbered, Numbers
 from basestation.causality.causal_graph import CausalGraph, SureGraph
 from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message
@@ -21,17 +21,13 @@ PATIENCE = 4
 class Reception(NamedTuple):
     """What became of a message that was received."""
 
-    message: Message | None  # None: it was a duplicate
+    numbered: Numbered
+    message: Message | None = None  # None: it was a duplicate
     late: bool = False  # it came when it should have left
     bounded: bool = False  # its stamp said what cannot be, and was cut
     discarded: bool = False  # it came too late to be of use, and is never delivered
-    differs: bool = False  # another message had its number: somebody else speaks as its mote
-    boot_before: int | None = None  # the mote has started anew: its boot count before
     stray: bool = False  # nothing tells when it was sent, though others of its network do: it moved nothing
     deliveries: Sequence[Delivery] = ()  # all that is due by now, as `due` gives it
-
-
-DUPLICATE = Reception(None)
 
 
 class Observer:
@@ -108,12 +104,12 @@ class Observer:
         source, known = data.source, self._reader.newest(data.source)
         tick = heard if timed else UNTIMED
         found = self._numbers.accept(source, data.boot, data.sequence, tick, known, digest)
-        if found is None:
+        sequence, number = found.sequence, found.number
+        if not number:
             self.duplicates += 1
-            return DUPLICATE
+            return Reception(found)
         self.received += 1
-        sequence, number, fresh, boot_before, differs = found
-        if fresh:
+        if found.fresh:
             if known is not None:
                 self._reader.forget(source)
             self._rule.join(source, number)
@@ -130,12 +126,11 @@ class Observer:
         late = rule.late
         taken = rule.receive(message, now)
         return Reception(
+            found,
             message,
             rule.late > late,
             self._reader.bounded > bounded,
             not taken,
-            differs,
-            boot_before,
             deliveries=before + rule.due(now),
         )
 
@@ -146,14 +141,17 @@ class Observer:
     def _receive_stray(self, data: Data, now: int, token: Any, digest: int) -> Reception:
         """It may be of any time: its stamp is read by itself alone, and no silence makes a copy a new message."""
         found = self._strays.accept(data.source, data.boot, data.sequence, UNTIMED, digest=digest)
-        if found is None:
+        if not found.number:
             self.duplicates += 1
-            return Reception(None, stray=True)
+            return Reception(found, stray=True)
         self.received += 1
         stamp = self.scheme.codec().reader().read(data.stamp, data.source, found.number, now)
         above = found.number - found.sequence
         message = Message(data.source, found.sequence, stamp, False, data.data, above, token)
-        return Reception(message, stray=True, deliveries=[*self._rule.due(now), Delivery(message, now, now)])
+        found = found._replace(before=None, differs=False)  # what may be old shows neither
+        return Reception(
+            found, message, stray=True, deliveries=[*self._rule.due(now), Delivery(message, now, now)]
+        )
 
     def read(
         self, data: Data, sequence: int, number: int, fresh: bool, heard: int, guessed: bool = False

@@ -189,12 +189,14 @@ class MoteBoots:
 
 
 class Numbered(NamedTuple):
-    """A message's number in its boot, its number among all of its mote, and whether it opens a boot."""
+    """Which message of its mote a message is: its boot, counted on without wrapping, its number in that boot, and its
+    number over all boots."""
 
+    life: int
     sequence: int
-    number: int
-    fresh: bool
-    before: int | None  # the boot count before, if the mote has started
+    number: int  # 0: a copy
+    fresh: bool = False  # it opens a boot
+    before: int | None = None  # the boot count before, if the mote has started
     differs: bool = False  # another message had this number before
 
 
@@ -218,20 +220,20 @@ class Numbers:
         now: int,
         known: int | None = None,
         digest: int = NO_BYTES,
-    ) -> Numbered | None:
-        """None for a copy. `known`: the newest of that mote that others are known to have heard of."""
+    ) -> Numbered:
+        """`known`: the newest of that mote that others are known to have heard of."""
         mote = self._motes.get(source)
         if mote is None:
             mote = self._motes[source] = MoteBoots(boot, now)
         before = mote.life % BOOTS
         if not mote.is_silent(boot, now, self._patience):
             known = None  # it cannot have sent so many since: whoever says so is wrong
-        _, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience, digest)
+        life, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience, digest)
         if copy:
-            return None
+            return Numbered(life, sequence, 0)
         number = mote.number(boot, sequence, fresh, known)
         assert number is not None  # numbers are kept from the first message on
-        return Numbered(sequence, number, fresh, before if rebooted else None, mote.differs)
+        return Numbered(life, sequence, number, fresh, before if rebooted else None, mote.differs)
 
     @property
     def newest(self) -> dict[int, int]:

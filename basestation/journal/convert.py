@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from basestation.traces.files import Trace
 from basestation.traces.schema import messages_schema, value_of
@@ -21,8 +22,9 @@ from packet_formats.phrases import many
 from packet_formats.tinyos import PacketError, decode_packet
 from packet_formats.values import Value
 
+from .decision import NO_TIME, Fate
 from .field_truth import FieldTruth
-from .message_table import Fate, ReadMessages, read_all
+from .message_table import ReadMessages, read_all
 from .parquet_parts import origin_of
 from .reader import Journal, Report
 from .record_format import JournalError, Record, RecordKind
@@ -173,9 +175,8 @@ def _plain(record: Record, layout: DataLayout | None, motes: int | None) -> dict
 
 def _own(record: Record, kind: str) -> dict[str, Any]:
     """The content of a record that the base station itself wrote; `JournalError` if it is invalid."""
-    if kind == "clock":
-        number, clock, heard = record.clock()
-        return {"of": number, "clock": clock, "heard": heard}
+    if kind == "decision":
+        return _decision(record.decision())
     if kind == "counters":
         return {"counters": record.plain()}
     if kind == "lost":
@@ -186,6 +187,13 @@ def _own(record: Record, kind: str) -> dict[str, Any]:
         said = {"policy": change.policy, "phi": change.phi, "clock": reached}
         return said | ({} if change.tolerate is None else {"tolerate": change.tolerate})
     return {"raw": record.payload.hex()}
+
+
+def _decision(row: NDArray[np.void]) -> dict[str, Any]:
+    """All fields of a decision, by name; a time that is not known is null."""
+    said: dict[str, Any] = {name: row[name][0].item() for name in row.dtype.names or ()}
+    times = {name: None for name in ("heard", "clock") if said[name] == NO_TIME}
+    return said | times | {"fate": Fate(said["fate"]).name.lower()}
 
 
 def _packet(raw: bytes, layout: DataLayout | None, motes: int | None) -> dict[str, Any]:

@@ -17,8 +17,9 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 from packet_formats.records import RSSI_UNKNOWN, Reason
 
+from .decision import Fate
 from .merging import Chunk
-from .message_table import LQI_KNOWN, NOTHING, Fate, ReadMessages
+from .message_table import LQI_KNOWN, NOTHING, ReadMessages
 from .record_format import RecordKind, Records
 
 FRAMES = pa.schema(

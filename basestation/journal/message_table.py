@@ -14,7 +14,6 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +42,8 @@ from packet_formats.records import (
     records_of,
 )
 
-from .record_format import HEAD, NO_TIME, RecordKind, Records
+from .decision import NO_TIME, Fate
+from .record_format import HEAD, RecordKind, Records
 from .sealed_frames import ToldTimes, check_data, health_rounds, is_old, proven_beacons
 
 Ints = NDArray[np.int64]
@@ -53,20 +53,6 @@ Pairs = Iterable[tuple[int, Any]]
 IN_SYNC, LQI_KNOWN = 1, 4
 NOTHING = NO_TIME
 WRAP = 1 << 32  # of the wire's times
-
-
-class Fate(IntEnum):
-    """What became of a frame."""
-
-    MESSAGE = 0  # a row of the table
-    RECORD = 1  # a fixed message: heard, beacon, health, status, downlink
-    DUPLICATE = 2
-    FOREIGN = 3  # another layout or another application
-    STRANGER = 4  # a data message whose source is no mote of the deployment
-    UNTIMED = 5  # a data message before anything told the time: its stamp can't be read
-    NO_MESSAGE = 6  # an acknowledgement, or bytes that are no packet
-    FORGED = 7  # its MIC is wrong, or it is played again; known where the key is at hand
-    UNCHECKED = 8  # with a key: data whose MIC nobody can check, or a beacon without its proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +300,7 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
     heard, lines = _pair(frames, gateway, at, said)
     places, told = _told_times(frames, layout, at, said, deployment.key, fates)
     rows = np.zeros(len(frames), ROW)
-    untimed = _note(rows, records.clocks(), arrived.head["number"])
+    untimed = _note(rows, _clocks(records), arrived.head["number"])
     rows["announced"], rows["time"] = heard.known, heard.rows["time"]
     if deployment.key is not None:
         clocks = (gateway, *(arrived.head[name].astype(np.int64) for name in ("mono_ns", "wall_ns")))
@@ -449,13 +435,20 @@ def _told_times(
     return where[order], times[order]
 
 
+def _clocks(records: Records) -> NDArray[np.void]:
+    """The decisions that note the observer's clock."""
+    rows = records.decisions()
+    chosen: NDArray[np.void] = rows[rows["clock"] != NO_TIME]
+    return chosen
+
+
 def _note(rows: NDArray[np.void], clocks: NDArray[np.void], numbers: NDArray[np.uint64]) -> Bools:
     """Fill in what the observer noted of these frames: its clock, and when they were heard (if nobody knew: then).
     Returns where nobody knew."""
     untimed = np.zeros(len(rows), np.bool_)
-    at = np.searchsorted(numbers, clocks["number"])
+    at = np.searchsorted(numbers, clocks["frame"])
     at[at == len(numbers)] = 0
-    same = numbers[at] == clocks["number"] if len(numbers) else np.zeros(len(clocks), np.bool_)
+    same = numbers[at] == clocks["frame"] if len(numbers) else np.zeros(len(clocks), np.bool_)
     at, clocks = at[same], clocks[same]
     untimed[at] = clocks["heard"] == NO_TIME
     rows["noted"][at], rows["clock"][at] = True, clocks["clock"]

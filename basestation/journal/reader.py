@@ -16,6 +16,7 @@ from packet_formats.phrases import many
 from packet_formats.schemes import refusal
 
 from . import locking
+from .decision import Noted
 from .lost_salt import find_salt
 from .record_format import (
     Damage,
@@ -340,25 +341,25 @@ class Journal:
         for segment in self.segments(report):
             yield from segment.records
 
-    def lines(self, report: Report) -> Iterator[tuple[Line, int | None]]:
-        """The frames and gaps, each with the observer's clock at that time (in cycles), if noted."""
+    def lines(self, report: Report) -> Iterator[tuple[Line, Noted | None]]:
+        """The frames and gaps, each with what the log notes of it for a replay."""
         for segment in self.segments(report):
-            clocks = _clocks_in(segment)
+            noted = segment.records.noted()
             for record in segment.records:
                 if (line := record.line()) is not None:
-                    yield line, clocks.get(record.number)
+                    yield line, noted.get(record.number)
 
     def steps(
         self, report: Report, deployment: Deployment | None = None
-    ) -> Iterator[tuple[Line | LineCount | PolicyChange, int | None]]:
+    ) -> Iterator[tuple[Line | LineCount | PolicyChange, Noted | None]]:
         """The same, with the changes of policy and the looks at a line's counters between them. A deployment is given
         where the log's own is not to be read."""
         scheme = (deployment or self.deployment).stamp.scheme
         for segment in self.segments(report):
-            clocks = _clocks_in(segment)
+            noted = segment.records.noted()
             for at, record in zip(segment.scan.starts, segment.records, strict=True):
                 if (line := record.line()) is not None:
-                    yield line, clocks.get(record.number)
+                    yield line, noted.get(record.number)
                     continue
                 try:
                     if record.kind == RecordKind.POLICY:
@@ -369,16 +370,12 @@ class Journal:
                     report(senseless(segment, at, record, error))
 
 
-def _clocks_in(segment: JournalSegment) -> dict[int, int]:
-    return {number: clock for number, clock, _ in segment.records.clocks().tolist()}
-
-
-def _change_in(record: Record, scheme: str) -> tuple[PolicyChange, int | None]:
+def _change_in(record: Record, scheme: str) -> tuple[PolicyChange, Noted]:
     """The change of policy in a record, if that policy can read the run's stamps: no other was ever made."""
     change, clock = record.change()
     if reason := refusal(change.policy, scheme):
         raise JournalError(f"a change to the policy {change.policy}, which {reason}")
-    return change, clock
+    return change, Noted(clock)
 
 
 def unknown_keys(header: Header) -> str:

@@ -26,19 +26,21 @@ from numpy.typing import NDArray
 from basestation.arrivals import Arrival, Gap, Line, LineCount, PolicyChange
 from packet_formats.schemes import policies
 
+from .decision import DECISION, GUESSED, LONG_BYTES, NO_TIME, SHORT_BYTES, Fate, Noted
+
 VERSION = 2
 UNSALTED = 1  # the version before salts and end marks
 FILE_MAGIC = b"\x89CWJ\r\n\x1a\n"  # a copy made in text mode is no longer one
 RECORD_MARK = b"\xd7\x1e\xb2\x6c"
 PAYLOAD_LIMIT = 0xFFFF
 MOST_SOURCES = 256  # a record names its gateway in a byte
+MICS = ("", "absent", "checked", "unchecked")
 ODD = "backslashreplace"  # for names of files that are no text
 
 _FILE = struct.Struct("<8sHHII")
 _RECORD = struct.Struct("<4sIQHBBqq")
 # A record's head from its number on: what the check sum covers, with the payload.
 _BODY = struct.Struct("<QHBBqq")
-_CLOCK = struct.Struct("<Qqq")
 _COVERED_FROM = _RECORD.size - _BODY.size
 HEAD = np.dtype(
     [
@@ -52,8 +54,6 @@ HEAD = np.dtype(
         ("wall_ns", "<i8"),
     ]
 )
-CLOCK = np.dtype([("number", "<u8"), ("clock", "<i8"), ("heard", "<i8")])
-NO_TIME = -(1 << 63)
 
 
 class JournalError(Exception):
@@ -63,12 +63,13 @@ class JournalError(Exception):
 class RecordKind(IntEnum):
     FRAME = 1  # a packet as it came
     GAP = 2  # the line was lost, or is back
-    CLOCK = 3  # the observer's clock when it took an earlier frame, and when that was heard
+    CLOCK = 3  # as older versions wrote it, in place of decisions; no reader needs it
     COUNTERS = 4  # where a source's bytes went so far
     NOTE = 5  # something for people
     POLICY = 6  # another policy was chosen, and how far deliveries had got then
     LOST = 7  # how many records before this one could not be written, and why
     END = 8  # a mark behind the last record of a segment: no reader gets it as a record
+    DECISION = 9  # what the station made of an earlier frame of the same segment
 
 
 class Ending(IntEnum):
@@ -96,6 +97,8 @@ class Header:
     allowance_ns: int | None = None
     tolerate: float | None = None  # the ledger's, in per cent; absent under other policies
     salt: int = 0  # what its check sums begin with; 0: version 1
+    decider: int = 0  # the version of the rules by which frames were decided; 0: the log has no decisions
+    mics: str = ""  # whether the station could check MICs: absent, checked or unchecked
     rebuilt: bool = False  # by a repair, which knew the records alone: what else the header told is lost
     more: dict[str, Any] = field(default_factory=dict)  # keys of a later version, kept and not understood
 
@@ -164,12 +167,16 @@ class Record(NamedTuple):
     def text(self, at: int = 0) -> str:
         return self.payload[at:].decode("utf-8", "replace")
 
-    def clock(self) -> tuple[int, int, int | None]:
-        """A clock record's content: the frame's number, the observer's clock, and when the frame was heard."""
-        if len(self.payload) != _CLOCK.size:
-            raise JournalError(f"a clock record has {_CLOCK.size} bytes")
-        number, clock, heard = _CLOCK.unpack(self.payload)
-        return number, clock, None if heard == NO_TIME else heard
+    def decision(self) -> NDArray[np.void]:
+        """A decision record's content, a row of `DECISION`; `JournalError` if it is invalid."""
+        if len(self.payload) not in (SHORT_BYTES, LONG_BYTES):
+            raise JournalError(f"a decision record has {SHORT_BYTES} or {LONG_BYTES} bytes")
+        row = np.frombuffer(self.payload.ljust(LONG_BYTES, b"\0"), DECISION)
+        if row["fate"][0] >= Fate.UNDECIDED:
+            raise JournalError("a decision record whose fate is not known")
+        if row["frame"][0] >= self.number:
+            raise JournalError("a decision record before its frame")
+        return row
 
 
 def readable(text: str) -> str:
@@ -179,11 +186,9 @@ def readable(text: str) -> str:
 
 def encode_header(header: Header) -> bytes:
     plain = {"format": header.version, **{name: getattr(header, name) for name in _KNOWN}, **header.more}
-    for name in ("tolerate", "salt"):  # left out where there is none: what reads version 1 knows neither
-        if not plain[name] and (name == "salt" or plain[name] is None):
+    for name in ("tolerate", "salt", "decider", "mics", "rebuilt"):  # left out where there is none
+        if not plain[name] and (name != "tolerate" or plain[name] is None):
             del plain[name]
-    if not header.rebuilt:
-        del plain["rebuilt"]
     body = json.dumps(plain, ensure_ascii=False).encode(errors=ODD)
     return _FILE.pack(FILE_MAGIC, header.version, 0, len(body), crc32(body)) + body
 
@@ -281,6 +286,8 @@ _KNOWN: dict[str, tuple[Callable[[Any], bool], str]] = {
     "allowance_ns": (lambda value: value is None or _is_count(value), "time"),
     "tolerate": (lambda value: value is None or _is_share(value), "per cent"),
     "salt": (lambda value: type(value) is int and 0 < value < 1 << 32, "salt"),
+    "decider": (_is_count, "number"),
+    "mics": (lambda value: value in MICS, "one of " + ", ".join(MICS[1:])),
     "rebuilt": (lambda value: type(value) is bool, "yes or no"),
 }
 _REQUIRED = ("run", "site", "deployment", "sources", "started_wall_ns", "segment", "first")
@@ -307,10 +314,6 @@ def line_payload(line: Line) -> tuple[RecordKind, bytes]:
     if isinstance(line, Arrival):
         return RecordKind.FRAME, line.packet
     return RecordKind.GAP, bytes([line.back]) + line.reason.encode(errors=ODD)[: PAYLOAD_LIMIT - 1]
-
-
-def clock_payload(number: int, clock: int, heard: int | None) -> bytes:
-    return _CLOCK.pack(number, clock, NO_TIME if heard is None else heard)
 
 
 def change_payload(change: PolicyChange, clock: int | None) -> bytes:
@@ -454,12 +457,33 @@ class Records:
         at = np.repeat(self.starts + HEAD.itemsize - before, lengths) + np.arange(int(lengths.sum()))
         return self.raw[at], lengths
 
-    def clocks(self) -> NDArray[np.void]:
-        """The content of all clock records, as rows of `CLOCK`."""
-        noted = self.of_kind(RecordKind.CLOCK)
-        if np.any(noted.head["length"] != CLOCK.itemsize):
-            raise JournalError(f"a clock record has {CLOCK.itemsize} bytes")
-        return _anywhere(self.raw, CLOCK)[noted.starts + HEAD.itemsize]
+    def decisions(self) -> NDArray[np.void]:
+        """The content of all decision records, as rows of `DECISION`; those of a wrong length are left out."""
+        noted = self.of_kind(RecordKind.DECISION)
+        lengths = noted.head["length"]
+        noted = noted.chosen((lengths == SHORT_BYTES) | (lengths == LONG_BYTES))
+        rows = np.zeros(len(noted), DECISION)
+        rows["clock"] = NO_TIME  # the short form has none
+        plain = rows.view(np.uint8).reshape(-1, LONG_BYTES)
+        for size in (SHORT_BYTES, LONG_BYTES):
+            mine = noted.head["length"] == size
+            at = noted.starts[mine] + HEAD.itemsize
+            plain[mine, :size] = (
+                _anywhere(self.raw, np.dtype((np.void, size)))[at].view(np.uint8).reshape(-1, size)
+            )
+        return rows
+
+    def noted(self) -> dict[int, Noted]:
+        """What a replay takes from the decisions, by the frame's number."""
+        rows = self.decisions()
+        rows = rows[(rows["clock"] != NO_TIME) | (rows["bits"] & GUESSED != 0)]
+        columns = (rows[name].tolist() for name in ("frame", "clock", "heard", "bits"))
+        return {
+            frame: Noted(
+                None if clock == NO_TIME else clock, heard if bits & GUESSED and heard != NO_TIME else None
+            )
+            for frame, clock, heard, bits in zip(*columns, strict=True)
+        }
 
 
 def _anywhere(raw: NDArray[np.uint8], kind: np.dtype[np.void]) -> NDArray[np.void]:

@@ -13,6 +13,7 @@ from typing import Any
 from basestation.arrivals import Arrival, Line, PolicyChange
 from packet_formats.framing import FrameCounters
 
+from .decision import Decision
 from .record_format import JournalError
 from .retention import Keep
 from .writer import JournalWriter
@@ -45,8 +46,8 @@ class RunRoller:
             self._roll(line)
         return self._log.append(line)
 
-    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int:
-        return self._log.append_clock(number, arrival, clock, heard)
+    def append_decision(self, number: int, arrival: Arrival, decision: Decision) -> int:
+        return self._log.append_decision(number, arrival, decision)
 
     def append_counters(self, gateway: int, counters: Mapping[str, Any], mono_ns: int, wall_ns: int) -> int:
         return self._log.append_counters(gateway, counters, mono_ns, wall_ns)

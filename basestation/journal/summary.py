@@ -13,7 +13,8 @@ from basestation.traces.schema import value_of
 from basestation.traces.value_summary import ValueSummary
 from packet_formats.deployment import Deployment
 
-from .message_table import Carry, Fate, ReadMessages, read_messages
+from .decision import Fate
+from .message_table import Carry, ReadMessages, read_messages
 from .reader import Finding, Journal, JournalFault, JournalHole, JournalNote, JournalSegment, senseless
 from .record_format import End, Header, JournalError, RecordKind, Records
 

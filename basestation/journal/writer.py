@@ -21,6 +21,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.phrases import many
 
 from . import locking
+from .decision import DECIDER, Decision
 from .reader import read_journal, segment_name, segment_paths
 from .record_format import (
     PAYLOAD_LIMIT,
@@ -30,7 +31,6 @@ from .record_format import (
     Record,
     RecordKind,
     change_payload,
-    clock_payload,
     encode_header,
     encode_record,
     end_mark,
@@ -122,12 +122,19 @@ def new_run_id(wall_ns: int | None = None) -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(second))}-{digits}"
 
 
+def _mics(deployment: Deployment | None) -> str:
+    """Whether a station with this deployment checks MICs."""
+    if deployment is None or not deployment.security.mic:
+        return "absent"
+    return "unchecked" if deployment.key is None else "checked"
+
+
 class JournalWriter:
     """Appends to one run's journal. A run is never continued: each has its own folder and its own clock.
 
     An append returns when the operating system has the record, so a killed process loses nothing. Against power loss,
     `always` waits for the disk, `interval` writes to the disk at most `interval_s` later, and `never` leaves it to the
-    operating system. Clock records never wait for the disk, since they can be computed again.
+    operating system. Decisions never wait for the disk, since they can be made again.
 
     A record that can't be written completely is taken back, and `JournalError` says why. The next append may work. The
     record's number is not used again, and a lost record tells how many there were, as soon as one can be written.
@@ -181,6 +188,8 @@ class JournalWriter:
                 allowance_ns=allowance_ns,
                 tolerate=tolerate,
                 salt=secrets.randbelow((1 << 32) - 1) + 1,
+                decider=DECIDER,
+                mics=_mics(deployment),
             )
             self._sync, self._segment_bytes, self._on_closed = sync, segment_bytes, on_closed
             self._next = self._segments = 0
@@ -202,12 +211,12 @@ class JournalWriter:
         kind, payload = line_payload(line)
         return self._write(kind, line.gateway, line.mono_ns, line.wall_ns, payload)
 
-    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None = None) -> int:
-        """Append the observer's clock when it took frame `number`, and when that frame was heard, both in unwrapped
-        cycles. Call it before the next frame is appended, so that it is in the same segment."""
-        payload = clock_payload(number, clock, heard)
+    def append_decision(self, number: int, arrival: Arrival, decision: Decision) -> int:
+        """Append what the station made of frame `number`. Call it before the next frame is appended, so that it is in
+        the same segment."""
+        payload = decision.encode(number)
         return self._write(
-            RecordKind.CLOCK, arrival.gateway, arrival.mono_ns, arrival.wall_ns, payload, wait=False
+            RecordKind.DECISION, arrival.gateway, arrival.mono_ns, arrival.wall_ns, payload, wait=False
         )
 
     def append_counters(

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from basestation.arrivals import Arrival, Gap, Line, LineCount, PolicyChange
+from basestation.journal.decision import Decision, Noted
 from basestation.journal.record_format import JournalError
 from basestation.journal.writer import UnsyncedError
 from basestation.live.counters import Snapshot
-from basestation.live.happenings import Arrived, Happening, Note, Sink
-from basestation.live.station import Station
+from basestation.live.happenings import Happening, Note, Sink
+from basestation.live.station import NOTHING_NOTED, Station
 from basestation.live.watching import DiskWatch, LineWatch, SleepWatch
 from basestation.sources.base import Source
-from packet_formats.messages import Data
 
 WAITING = 1024  # lines; a source that is quicker than we are waits itself
 AT_ONCE = 32  # lines between two turns of the event loop
@@ -31,11 +31,11 @@ BUSY_NS = SECOND  # later, if there is always something to do first, the disk al
 
 
 class LineLog(Protocol):
-    """What is kept: a line is in it before anything is made of it."""
+    """The log of a run: a line is written before the station takes it, the station's decision after."""
 
     def append(self, line: Line) -> int: ...
 
-    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int: ...
+    def append_decision(self, number: int, arrival: Arrival, decision: Decision) -> int: ...
 
     def append_counters(
         self, gateway: int, counters: Mapping[str, Any], mono_ns: int, wall_ns: int
@@ -273,8 +273,8 @@ class Runner(Stage):
             self.tell(past_due(self.station, line.mono_ns))
         self._newest = max(self._newest, line.mono_ns)
         happenings = self.station.take(line)
-        if number is not None:
-            self._keep_clock(number, line, happenings)
+        if number is not None and isinstance(line, Arrival):
+            self._keep_decision(number, line)
         self.tell(happenings)
 
     def _take_idle(self, line: Arrival) -> None:
@@ -286,9 +286,9 @@ class Runner(Stage):
         happenings = self.station.take(line)
         if happenings or line.mono_ns >= self._next_idle.get(line.gateway, 0):
             self._next_idle[line.gateway] = line.mono_ns + IDLE_NS
-            number, reached = self._keep(line), self.station.timeline.reached
-            if number is not None and reached is not None:
-                self._append_clock(number, line, reached, None)
+            number = self._keep(line)
+            if number is not None:
+                self._keep_decision(number, line)
         self.tell(happenings)
 
     def _keep(self, line: Line) -> int | None:
@@ -304,23 +304,11 @@ class Runner(Stage):
             self._complain(line, error)
             return None
 
-    def _keep_clock(self, number: int, line: Line, happenings: list[Happening]) -> None:
-        """How far deliveries had got when a data message came, so that a replay makes the same ones."""
-        if not isinstance(line, Arrival):
-            return
-        for happening in happenings:
-            if (
-                isinstance(happening, Arrived)
-                and isinstance(happening.message, Data)
-                and happening.clock is not None
-            ):
-                self._append_clock(number, line, happening.clock, happening.cycles)
-
-    def _append_clock(self, number: int, line: Arrival, clock: int, heard: int | None) -> None:
-        if self._log is None:
+    def _keep_decision(self, number: int, line: Arrival) -> None:
+        if self._log is None or self.station.decision is None:
             return
         try:
-            self._log.append_clock(number, line, clock, heard)
+            self._log.append_decision(number, line, self.station.decision)
         except JournalError as error:
             self._complain(line, error)
 
@@ -374,12 +362,12 @@ class Player(Stage):
     def __init__(
         self,
         station: Station,
-        lines: Iterable[tuple[Line | LineCount | PolicyChange, int | None]],
+        lines: Iterable[tuple[Line | LineCount | PolicyChange, Noted | None]],
         sinks: Iterable[Sink],
         pace: float = 0,
     ) -> None:
         super().__init__(station, sinks)
-        self._lines: Iterator[tuple[Line | LineCount | PolicyChange, int | None]] = iter(lines)
+        self._lines: Iterator[tuple[Line | LineCount | PolicyChange, Noted | None]] = iter(lines)
         self._pace = pace
         self._newest = 0
         self._heard = 0  # the log's time of the last line
@@ -395,7 +383,8 @@ class Player(Stage):
         """Until the log's end, or `seconds` of the log."""
         end = None
         try:
-            for taken, (line, clock) in enumerate(self._lines):
+            for taken, (line, noted) in enumerate(self._lines):
+                noted = noted or NOTHING_NOTED
                 self._began = self._began or (line.mono_ns, time.monotonic_ns())
                 if seconds is not None and end is None:
                     end = line.mono_ns + int(seconds * SECOND)
@@ -404,9 +393,9 @@ class Player(Stage):
                 await self._wait_until(line.mono_ns)
                 self._newest = max(self._newest, line.mono_ns)
                 if isinstance(line, PolicyChange):
-                    self._change(line, clock)
+                    self._change(line, noted.clock)
                 else:
-                    self.tell(self.station.take(line, clock))
+                    self.tell(self.station.take(line, noted))
                 if isinstance(line, Arrival | Gap):
                     self._heard = line.mono_ns
                 if taken % AT_ONCE == 0:

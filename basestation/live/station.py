@@ -14,6 +14,21 @@ from basestation.arrivals import Arrival, Gap, Line, LineCount
 from basestation.causality.boots import BOOTS, may_be_anew
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery, Pending
+from basestation.journal.decision import (
+    BOUNDED,
+    CHECKED,
+    DIFFERS,
+    DISCARDED,
+    FRESH,
+    GUESSED,
+    IN_SYNC,
+    LATE,
+    REBOOTED,
+    STRAY,
+    Decision,
+    Fate,
+    Noted,
+)
 from basestation.live.alarms import CHARGED_MV, LOW_MV, Alarms
 from basestation.live.commands import name_of
 from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
@@ -48,7 +63,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Message, Unknown, data_digest
 from packet_formats.phrases import many
-from packet_formats.records import RSSI_UNKNOWN, Downlink, Health, Idle
+from packet_formats.records import RSSI_UNKNOWN, Downlink, Health, Heard, Idle
 from packet_formats.schemes import LEDGER
 from packet_formats.tinyos import Ack, ActiveMessage
 
@@ -60,6 +75,13 @@ OLD = (1 << UNITS_LOG2) * 9 // 8  # an age in units of a period: the next window
 SLEEP_NS = 5 * SECOND  # of this machine; a busy one may rest for less
 LONG_WAY_NS = 60_000_000_000  # no relay keeps a report for so long
 NO_NAME = Name(0, 0, 0)
+NOTHING_NOTED = Noted()
+REFUSED = {
+    Verdict.FORGED: Fate.FORGED,
+    Verdict.REPLAYED: Fate.REPLAYED,
+    Verdict.LATE: Fate.LATE,
+    Verdict.UNCHECKED: Fate.UNCHECKED,
+}
 
 
 @dataclass(slots=True)
@@ -119,6 +141,9 @@ class Station:
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
+        self.decision: Decision | None = (
+            None  # on the packet taken last; None: a heard record, or not a packet
+        )
         self._asked: int | None = None  # the tick in which the rule was last asked what is due
         self._boots: dict[int, int] = {}  # of each node, as its health told it,
         self._booted_ns: dict[int, int] = {}  # and when it last did
@@ -132,19 +157,20 @@ class Station:
         counts = self.timeline.gateway(gateway)
         counts.name, counts.line = name, line
 
-    def take(self, line: Line | LineCount, clock: int | None = None) -> list[Happening]:
-        """What a packet, a gap or a look at a line leads to. `clock` is what the log says of how far the clock had got
-        by then."""
+    def take(self, line: Line | LineCount, noted: Noted = NOTHING_NOTED) -> list[Happening]:
+        """What a packet, a gap or a look at a line leads to; `decision` is then what became of a packet. `noted`: what
+        a log has of it."""
+        self.decision = None
         self.timeline.wall_ahead = line.wall_ns - line.mono_ns
-        found = self.advance(line.mono_ns, clock)
+        found = self.advance(line.mono_ns, noted.clock)
         if isinstance(line, Arrival):
-            found += self._take_packet(line)
+            found += self._take_packet(line, noted.guess)
         else:
             found += self._take_gap(line) if isinstance(line, Gap) else self._take_count(line)
         return found
 
     def advance(self, mono_ns: int, clock: int | None = None) -> list[Happening]:
-        """Time has passed: deliver all that is due. `clock`: see `take`."""
+        """Time has passed: deliver all that is due. `clock`: how far a log says the clock had got by then."""
         tick = self.timeline.advance(mono_ns, clock)
         found: list[Happening] = []
         if (
@@ -234,24 +260,27 @@ class Station:
             return []
         return self.alarms.unread(count.gateway, counts, count.unread, *self.timeline.now)
 
-    def _take_packet(self, arrival: Arrival) -> list[Happening]:
+    def _take_packet(self, arrival: Arrival, guess: int | None) -> list[Happening]:
         counts = self.timeline.gateway(arrival.gateway)
         found = self.alarms.gateway_seen(arrival.gateway, counts, *self.timeline.now)
-        read = self.timeline.read(arrival)
+        read = self.timeline.read(arrival, guess)
         frame, message = read.frame, read.message
         if isinstance(message, Idle) and not read.posed:
-            return [
-                *found,
+            found += [
                 *self._note_jump(read.happenings),
                 *read.happenings,
                 *self.advance(arrival.mono_ns),
             ]
+            self.decision = Decision(Fate.RECORD, is_long=True, clock=self.timeline.reached)
+            return found
         counts.rate.add(arrival.mono_ns)
         if read.happenings:
             found += self._note_jump(read.happenings)
         if not read.verdict.is_let_in:
+            self.decision = Decision(REFUSED[read.verdict], read.cycles, read.heard)
             return [*found, *read.happenings, *self._refuse(arrival, message, read.verdict)]
         if read.posed:
+            self.decision = Decision(Fate.POSED, read.cycles, read.heard)
             text = "a record that only a gateway makes came by radio; it is not believed"
             found += [*read.happenings, self._strange(arrival, "gateway's record", text)]
             return [*found, *self.alarms.posed(arrival.gateway, counts, *self.timeline.now)]
@@ -259,6 +288,8 @@ class Station:
             found += read.happenings
             found += self._take_data(arrival, frame, message, read)
             return found
+        if not isinstance(message, Heard):
+            self.decision = _plain_decision(read)
         if isinstance(frame, Ack):
             return [*found, Acknowledged(*self.timeline.now, arrival.gateway, frame.token)]
         if frame is None or message is None:
@@ -357,6 +388,7 @@ class Station:
     ) -> list[Happening]:
         motes = self.deployment.network.motes
         if data.source >= motes:
+            self.decision = Decision(Fate.STRANGER, read.cycles, read.heard)
             text = f"source {data.source} is no mote of this deployment, which has 0..{motes - 1}"
             return [self._strange(arrival, "source", text)]
         # The log has `reached` and when the message was heard, so a replay gives the rule the same tick. A line that
@@ -370,8 +402,9 @@ class Station:
         reception = self.observer.receive(data, tick, heard_tick, held, timed, guessed, digest)
         if tick != self._asked:  # a timer has run ahead: in its tick this message may be due
             self._asked = None
-        counts, message = self._mote(data.source), reception.message
-        found = self._count_boot(counts, data, reception.boot_before, reception.stray)
+        counts, message, numbered = self._mote(data.source), reception.message, reception.numbered
+        self.decision = self._decide(read, reception, held.in_sync)
+        found = self._count_boot(counts, data, numbered.before, reception.stray)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
             counts.rssi = read.heard.rssi
             counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
@@ -382,7 +415,7 @@ class Station:
         self.received += 1
         held.name = Name(data.source, data.boot, message.sequence)
         held.number, held.late = self.received, reception.late
-        held.differs = reception.differs
+        held.differs = numbered.differs
         found.append(Arrived(*here, held.name, self.received, differs=held.differs))
         if held.differs:
             found += self.alarms.imitated(data.source, counts, *self.timeline.now)
@@ -391,6 +424,32 @@ class Station:
         found += self._count_arrival(counts, held, message, heard_tick, reception.stray)
         found += self._go_on(counts, held, message, reception)
         return found
+
+    def _decide(self, read: TimedFrame, reception: Reception, in_sync: bool) -> Decision:
+        """The decision on a data message of one of our motes."""
+        life, sequence, number, fresh, before, differs = reception.numbered
+        cycles, clock = read.cycles, self.timeline.reached
+        timed, guessed = cycles is not None, read.heard is None and cycles is not None
+        fate = (
+            Fate.DUPLICATE
+            if reception.message is None
+            else Fate.MESSAGE
+            if timed or clock is not None
+            else Fate.UNTIMED
+        )
+        marks = (
+            IN_SYNC * in_sync
+            | LATE * reception.late
+            | BOUNDED * reception.bounded
+            | DIFFERS * differs
+            | STRAY * reception.stray
+            | FRESH * fresh
+            | DISCARDED * reception.discarded
+            | REBOOTED * (before is not None)
+        )
+        bits = GUESSED * guessed | CHECKED * (self.timeline.guard is not None)
+        number = 0 if reception.stray else number
+        return Decision(fate, cycles, read.heard, bits, True, clock, sequence, number, life, marks)
 
     def _go_on(
         self, counts: MoteCounts, held: HeldMessage, message: Ordered, reception: Reception
@@ -580,6 +639,15 @@ class Station:
         if counts is None:
             counts = self.motes[mote] = MoteCounts()
         return counts
+
+
+def _plain_decision(read: TimedFrame) -> Decision:
+    """The decision on a packet that is neither data nor a heard record, and was let in."""
+    if not isinstance(read.frame, ActiveMessage):
+        return Decision(Fate.NO_MESSAGE)
+    return Decision(
+        Fate.FOREIGN if isinstance(read.message, Unknown) else Fate.RECORD, read.cycles, read.heard
+    )
 
 
 def _counts_anew(health: Health, last: Health | None) -> bool:

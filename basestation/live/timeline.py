@@ -153,8 +153,9 @@ class Timeline:
     def note_sleep(self, slept_ns: int) -> ClockChanged:
         return ClockChanged(*self.now, None, "sleep", f"this machine slept {slept_ns / 1e9:.0f} s")
 
-    def read(self, arrival: Arrival) -> TimedFrame:
-        """A packet of a line. `advance` has been told of its time."""
+    def read(self, arrival: Arrival, guess: int | None = None) -> TimedFrame:
+        """A packet of a line. `advance` has been told of its time. `guess`: the time of reception that a log notes for
+        a frame without a record."""
         frame, message, error = self._reader.read(arrival.packet)
         counts = self.gateway(arrival.gateway)
         if isinstance(frame, ActiveMessage) and isinstance(message, Idle):
@@ -171,7 +172,8 @@ class Timeline:
         counts.orphans += orphans
         counts.foreign &= not pairing.native
         if heard is None:
-            return self._unpaired(arrival, counts, frame, message)
+            read = self._unpaired(arrival, counts, frame, message)
+            return read if guess is None else read._replace(cycles=guess)
         found = self._confirm(arrival, counts, heard) if pairing.doubted_ns is not None else ()
         verdict, proves = Verdict.GOOD, None
         if self.guard is not None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from basestation.arrivals import Arrival, Gap, Line, PolicyChange
+from basestation.journal.decision import Decision, Noted
 from basestation.live.happenings import Delivered
 from basestation.live.runner import LineLog, past_due
 from basestation.live.station import Station
@@ -78,12 +79,12 @@ class RecentLines:
     def packed(self) -> bytes:
         return b"".join([packed for _, packed in self._lines])
 
-    def through(self, lines: Iterable[tuple[T, int | None]]) -> Iterator[tuple[T, int | None]]:
+    def through(self, lines: Iterable[tuple[T, Noted | None]]) -> Iterator[tuple[T, Noted | None]]:
         """The lines of a recording, kept on their way."""
-        for line, clock in lines:
+        for line, noted in lines:
             if isinstance(line, Arrival | Gap):
                 self.keep(line)
-            yield line, clock
+            yield line, noted
 
     # ---- A log ----
 
@@ -91,8 +92,8 @@ class RecentLines:
         self.keep(line)
         return 0 if self._log is None else self._log.append(line)
 
-    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int:
-        return 0 if self._log is None else self._log.append_clock(number, arrival, clock, heard)
+    def append_decision(self, number: int, arrival: Arrival, decision: Decision) -> int:
+        return 0 if self._log is None else self._log.append_decision(number, arrival, decision)
 
     def append_counters(self, gateway: int, counters: Any, mono_ns: int, wall_ns: int) -> int:
         return 0 if self._log is None else self._log.append_counters(gateway, counters, mono_ns, wall_ns)

@@ -16,12 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.journal import fast, locking
+from basestation.journal.decision import LONG_BYTES, SHORT_BYTES
 from basestation.journal.field_truth import FieldTruth
 from basestation.journal.frame_table import frame_rows, frames_of, refused
 from basestation.journal.merging import Chunk, merge, single
 from basestation.journal.message_table import Carry, ReadMessages, read_messages
 from basestation.journal.reader import Account, faults_of, foreign, read_segment, segment_paths
-from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
+from basestation.journal.record_format import JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
 from basestation.traces.checks import row_faults
@@ -74,7 +75,7 @@ def _journals(group: Group) -> Iterator[Batch]:
     truth = FieldTruth(deployment)
     carry = Carry(wraps=1)  # an observer's clock begins there, too
     for chunk in merge([_records(item, bad.append) for item in group.inputs]):
-        kept = chunk.records.head["kind"] != RecordKind.CLOCK
+        kept = chunk.records.head["kind"] != RecordKind.DECISION
         reading = read_messages(chunk.records.chosen(kept), deployment, carry, fast.numbering())
         carry = reading.carry
         yield "frames", frame_rows(chunk, reading, group.names)
@@ -125,11 +126,11 @@ def read_records(item: Input, path: Path, busy: bool, report: Report, final: boo
 
 
 def sound_records(item: Input, path: Path, records: Records, expected: int, report: Report) -> Records:
-    """The records without clock records of the wrong size. Those are reported, and missing records."""
+    """The records without decision records of the wrong size. Those are reported, and missing records."""
     head = records.head
-    broken = (head["kind"] == RecordKind.CLOCK) & (head["length"] != CLOCK.itemsize)
+    broken = (head["kind"] == RecordKind.DECISION) & ~np.isin(head["length"], (SHORT_BYTES, LONG_BYTES))
     for record in records.chosen(broken) if broken.any() else ():
-        why = f"a clock record of {len(record.payload)} bytes, it has {CLOCK.itemsize}"
+        why = f"a decision record of {len(record.payload)} bytes, it has {SHORT_BYTES} or {LONG_BYTES}"
         told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
         report(bad_row(item, why, path=str(path), **told))
     for first, last in _holes(records, expected):

@@ -23,9 +23,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+from basestation.journal.decision import DECIDER, DECISION
 from basestation.journal.reader import SUFFIX
 from basestation.journal.record_format import (
-    CLOCK,
     HEAD,
     RECORD_MARK,
     Ending,
@@ -190,15 +190,15 @@ def records_of(play: Play, turn: int, number: int) -> Written:
     heard_lengths = np.full(len(arrivals), size(Heard), np.uint8)
     lengths[:, 0] = _put_packets(content[:, 0], kinds, heard, heard_lengths, layout)
     lengths[:, 1] = _put_packets(content[:, 1], arrivals.kind, payload, arrivals.length, layout)
-    noted = np.zeros(len(arrivals), CLOCK)
-    noted["number"], noted["clock"], noted["heard"] = numbers[:, 1], cycles, cycles
-    content[:, 2, : CLOCK.itemsize], lengths[:, 2] = (
-        noted.view(np.uint8).reshape(-1, CLOCK.itemsize),
-        CLOCK.itemsize,
+    noted = np.zeros(len(arrivals), DECISION)
+    noted["frame"], noted["clock"], noted["heard"] = numbers[:, 1], cycles, cycles
+    content[:, 2, : DECISION.itemsize], lengths[:, 2] = (
+        noted.view(np.uint8).reshape(-1, DECISION.itemsize),
+        DECISION.itemsize,
     )
     head = np.zeros(kept.shape, HEAD)
     head["mark"], head["number"], head["length"] = np.void(RECORD_MARK), numbers, lengths
-    head["kind"] = [RecordKind.FRAME, RecordKind.FRAME, RecordKind.CLOCK]
+    head["kind"] = [RecordKind.FRAME, RecordKind.FRAME, RecordKind.DECISION]
     head["mono_ns"] = (cycles * 1_953_125 // 64)[:, None]  # 32768 cycles are a second
     head["wall_ns"] = WALL_NS + head["mono_ns"]
     opens = np.broadcast_to([True, True, False], kept.shape)
@@ -321,6 +321,8 @@ def write_big_journal(
         segment=0,
         first=0,
         salt=SALT,
+        decider=DECIDER,
+        mics="absent",
     )
     segments, turn = Segments(folder, header, segment_bytes), 0
     while (left := records - segments.records) >= PLACES:

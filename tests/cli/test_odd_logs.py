@@ -129,7 +129,7 @@ def odd_logs(run_log):
         RecordKind.COUNTERS,
         RecordKind.POLICY,
         RecordKind.LOST,
-        RecordKind.CLOCK,
+        RecordKind.DECISION,
         99,
     ):
         for payload in RECORDS:

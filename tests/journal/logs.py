@@ -1,8 +1,10 @@
 """Journals for the tests: what a gateway's line would have brought, from simulated runs."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from basestation.arrivals import Arrival, Gap, PolicyChange
+from basestation.arrivals import Arrival, Gap, Line, PolicyChange
+from basestation.journal.decision import Decision, Fate
 from basestation.journal.reader import JournalHole, read_journal, read_segment
 from basestation.journal.record_format import (
     Ending,
@@ -14,11 +16,13 @@ from basestation.journal.record_format import (
     end_mark,
 )
 from basestation.journal.writer import JournalWriter
+from basestation.live.happenings import Happening
+from basestation.live.station import Station
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
-from packet_formats.deployment import from_dict
+from packet_formats.deployment import Deployment, from_dict
 from packet_formats.framing import FrameDecoder
 
 TICK_NS = 3_906_250
@@ -63,6 +67,25 @@ def write(folder: Path, lines, deployment=None, run="run-1", **options):
         return [journal.append(line) for line in lines]
 
 
+def noting(clock: int, heard: int | None = None) -> Decision:
+    """A decision that notes the observer's clock, and when a message was heard."""
+    return Decision(Fate.MESSAGE, heard, is_long=True, clock=clock)
+
+
+def logged(
+    folder: Path, lines: Iterable[Line], deployment: Deployment, station: Station | None = None, **options
+) -> tuple[Station, list[Happening]]:
+    """Play lines, and keep the log that the runner would keep."""
+    station, found = station or Station(deployment), []
+    with JournalWriter(folder, deployment, "run-1", "never", **options) as journal:
+        for line in lines:
+            number = journal.append(line)
+            found += station.take(line)
+            if station.decision is not None:
+                journal.append_decision(number, line, station.decision)
+    return station, found
+
+
 def append_note(journal: JournalWriter, text: str, mono_ns: int, wall_ns: int) -> None:
     """A note, as older journals hold them: the station writes none any more."""
     journal._write(RecordKind.NOTE, 0, mono_ns, wall_ns, text.encode())
@@ -78,7 +101,7 @@ def write_everything(folder: Path, trace, arrivals, **options):
             number = journal.append(arrival)
             cycles = arrival.mono_ns // TICK_NS << trace.deployment.clock.tick_log2
             if i % 7 == 3:
-                journal.append_clock(number, arrival, cycles, cycles if i % 2 else None)
+                journal.append_decision(number, arrival, noting(cycles, cycles if i % 2 else None))
             if i % 50 == 49:
                 journal.append(Gap(0, arrival.mono_ns, arrival.wall_ns, False, "unplugged, «gone»"))
                 journal.append(Gap(0, arrival.mono_ns + 1, arrival.wall_ns + 1, True, "back"))

@@ -15,7 +15,7 @@ from basestation.arrivals import Arrival
 from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
 from basestation.journal.drawn_graph import write_dot, write_shiviz
 from basestation.journal.pcap import write_pcap
-from basestation.journal.record_format import Record, RecordKind, clock_payload
+from basestation.journal.record_format import Record, RecordKind
 from basestation.journal.summary import summarise
 from basestation.journal.writer import read_journal
 from basestation.traces.files import read_trace, write_trace
@@ -30,6 +30,7 @@ from packet_formats.values import values_in
 from tests.journal.logs import (
     VALUES,
     WALL_NS,
+    noting,
     put_behind,
     records,
     refuse,
@@ -77,8 +78,8 @@ def _payload(line):
         return bytes.fromhex(line["raw"])
     if line["kind"] == "gap":
         return bytes([line["back"]]) + line["reason"].encode()
-    if line["kind"] == "clock":
-        return clock_payload(line["of"], line["clock"], line["heard"])
+    if line["kind"] == "decision":
+        return noting(line["clock"], line["heard"]).encode(line["frame"])
     if line["kind"] == "policy":
         return json.dumps({name: line[name] for name in ("policy", "phi", "clock")}).encode()
     return json.dumps(line["counters"]).encode() if line["kind"] == "counters" else line["text"].encode()
@@ -244,7 +245,11 @@ def test_ndjson_gives_every_record(log, described):
     journal, file = read_journal(log), io.StringIO()
     write_ndjson(journal, journal.deployment if described else None, file, refuse)
     assert read_ndjson(file.getvalue()) == records(log)
-    assert {record.kind for record in records(log)} == set(RecordKind) - {RecordKind.LOST, RecordKind.END}
+    assert {record.kind for record in records(log)} == set(RecordKind) - {
+        RecordKind.CLOCK,
+        RecordKind.LOST,
+        RecordKind.END,
+    }
     assert ('"name": "data"' in file.getvalue()) == described
 
 
@@ -457,8 +462,8 @@ def test_ndjson_keeps_what_makes_no_sense(tmp_path):
     write(tmp_path, [Arrival(0, 1, 1, b"\x99")])
     path = next(tmp_path.glob("*.cwj"))
     odd = [
-        Record(10 + kind, kind, 0, 2, 2, b"[1]")
-        for kind in (RecordKind.CLOCK, RecordKind.COUNTERS, RecordKind.POLICY)
+        Record(10 + place, kind, 0, 2, 2, b"[1]")
+        for place, kind in enumerate((RecordKind.DECISION, RecordKind.COUNTERS, RecordKind.POLICY))
     ]
     put_behind(path, odd)
     file = io.StringIO()
@@ -466,7 +471,7 @@ def test_ndjson_keeps_what_makes_no_sense(tmp_path):
     lines = [json.loads(line) for line in file.getvalue().splitlines()][2:]
     assert [line["raw"] for line in lines] == [b"[1]".hex()] * 3
     assert [line["fault"] for line in lines] == [
-        "a clock record has 24 bytes",
+        "a decision record has 28 or 48 bytes",
         "a counters record whose JSON is no object",
         "a policy record whose JSON is no object",
     ]

@@ -20,6 +20,7 @@ import os, random, sys
 from pathlib import Path
 from basestation.journal.writer import JournalWriter
 from basestation.arrivals import Arrival
+from basestation.journal.decision import Decision
 
 folder, sync, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 draw = random.Random(seed)
@@ -30,7 +31,7 @@ while True:
     number = journal.append(arrival)
     os.write(1, b"%d\\n" % number)
     if count % 3 == 0:
-        journal.append_clock(number, arrival, count)
+        journal.append_decision(number, arrival, Decision(0, is_long=True, clock=count))
     count += 1
 """
 

@@ -26,7 +26,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, data_digest, decode_message, encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import Ack, PacketError, decode_packet, encode_packet
-from tests.journal.logs import refuse, simulated, write
+from tests.journal.logs import noting, refuse, simulated, write
 
 SCHEMES = ["kn", "dpc1", "dpc2", "hlc", "shlc"]
 OPTIONS = WorldOptions()
@@ -201,7 +201,7 @@ def test_in_bulk_as_one_by_one(tmp_path_factory, given_lines, segment, notes, cl
             if notes and arrival.packet[3:4] == bytes([data_type]) and chance.random() < 0.6:
                 clock += chance.randrange(60_000)
                 note = (clock, chance.choice([None, clock - 3000, clock + 100]))
-                journal.append_clock(number, arrival, *note)
+                journal.append_decision(number, arrival, noting(*note))
             fates.append(station.take(arrival, note))
     assert in_bulk(folder, deployment) == (station.rows, fates)
 
@@ -325,12 +325,13 @@ def test_the_table_is_what_the_live_station_took(tmp_path, behind_ns):
     shift = trace.deployment.clock.tick_log2
     with JournalWriter(tmp_path, trace.deployment, "run-1", "never", segment_bytes=30_000) as journal:
         for arrival in arrivals:
-            number = journal.append(arrival)
-            for happening in station.take(arrival):
+            number, happened = journal.append(arrival), station.take(arrival)
+            if station.decision is not None:
+                journal.append_decision(number, arrival, station.decision)
+            for happening in happened:
                 if isinstance(happening, Arrived) and isinstance(happening.message, Data):
                     assert happening.clock is not None
                     assert happening.cycles is not None
-                    journal.append_clock(number, arrival, happening.clock, happening.cycles)
                     if not happening.copy:
                         taken.append((*happening.name, happening.cycles >> shift, arrival.mono_ns))
     table = table_of(tmp_path, trace.deployment)

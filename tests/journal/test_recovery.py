@@ -32,7 +32,7 @@ from tests.journal.logs import records, refuse, refuse_damage, simulated, write,
 LINES = [Arrival(0, i, i, bytes([i]) * 20) for i in range(12)]
 RECORD = 36 + 20
 END = 36 + 1
-SEGMENT = 300  # bytes, for two records and their header
+SEGMENT = 336  # bytes, for two records and their header
 
 
 def journal(folder, **options):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from basestation.arrivals import Arrival, Gap, PolicyChange
 from basestation.journal import record_format as journal_records
+from basestation.journal.decision import Noted
 from basestation.journal.reader import find_journals
 from basestation.journal.record_format import (
     FILE_MAGIC,
@@ -20,7 +21,6 @@ from basestation.journal.record_format import (
     RECORD_MARK,
     Record,
     RecordKind,
-    clock_payload,
     decode_header,
     encode_record,
     scan,
@@ -36,7 +36,7 @@ from basestation.journal.writer import (
 )
 from packet_formats.deployment import load
 from packet_formats.framing import FrameCounters
-from tests.journal.logs import append_note, put_behind, records, refuse, refuse_damage, write
+from tests.journal.logs import append_note, noting, put_behind, records, refuse, refuse_damage, write
 from tests.waiting import wait_until
 
 times = st.integers(0, 2**63 - 1)
@@ -57,22 +57,22 @@ def test_every_kind_of_record(tmp_path, root, sync):
     arrival = Arrival(1, 5, 6, b"\x42packet")
     with JournalWriter(tmp_path, deployment, "run-1", sync, site="hill", sources=["a", "b"]) as journal:
         number = journal.append(arrival)
-        journal.append_clock(number, arrival, 1 << 40, 7)
+        journal.append_decision(number, arrival, noting(1 << 40, 7))
         journal.append_counters(1, FrameCounters(fed=7), 8, 9)
         append_note(journal, "hello", 10, 11)
     found = records(tmp_path)
     assert [record.kind for record in found] == [
         RecordKind.FRAME,
-        RecordKind.CLOCK,
+        RecordKind.DECISION,
         RecordKind.COUNTERS,
         RecordKind.NOTE,
     ]
-    assert found[1].payload == clock_payload(number, 1 << 40, 7)
+    assert found[1].payload == noting(1 << 40, 7).encode(number)
     assert found[3] == Record(3, RecordKind.NOTE, 0, 10, 11, b"hello")
     opened = read_journal(tmp_path)
     assert opened.deployment == deployment
     assert (opened.header.run, opened.header.site, opened.header.sources) == ("run-1", "hill", ("a", "b"))
-    assert list(opened.lines(refuse)) == [(arrival, 1 << 40)]
+    assert list(opened.lines(refuse)) == [(arrival, Noted(1 << 40))]
 
 
 def test_segments_roll_and_each_knows_its_run(tmp_path):
@@ -89,12 +89,12 @@ def test_segments_roll_and_each_knows_its_run(tmp_path):
     assert [header.first for header in headers] == firsts
 
 
-def test_a_clock_is_in_the_segment_of_its_frame(tmp_path):
+def test_a_decision_is_in_the_segment_of_its_frame(tmp_path):
     with JournalWriter(tmp_path, None, "run-1", "never", segment_bytes=1) as journal:
         for i in range(20):
             arrival = Arrival(0, i, i, b"x")
-            journal.append_clock(journal.append(arrival), arrival, i)
-    assert [clock for _, clock in read_journal(tmp_path).lines(refuse)] == list(range(20))
+            journal.append_decision(journal.append(arrival), arrival, noting(i))
+    assert [noted.clock for _, noted in read_journal(tmp_path).lines(refuse)] == list(range(20))
     assert len(read_journal(tmp_path).paths) == 20
 
 
@@ -298,7 +298,7 @@ def test_how_often_the_disk_is_asked(tmp_path, monkeypatch, sync, least, most):
     with JournalWriter(tmp_path, None, "run-1", sync, interval_s=0.05) as journal:
         for i in range(20):
             arrival = Arrival(0, i, i, b"x")
-            journal.append_clock(journal.append(arrival), arrival, i)
+            journal.append_decision(journal.append(arrival), arrival, noting(i))
         if least:
             assert both.wait(10)
     assert least <= len(asked) <= most

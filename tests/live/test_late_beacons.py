@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from basestation.arrivals import Line
 from basestation.journal.message_table import read_all
 from basestation.journal.reader import read_journal
-from basestation.journal.writer import JournalWriter
 from basestation.live.clock import line_allowance_ns
-from basestation.live.happenings import Arrived, Delivered
+from basestation.live.happenings import Delivered
 from basestation.live.station import Station
 from basestation.planning.budget import GUESS_MS, PlannedNetwork, make_budget
 from basestation.planning.candidates import candidates, named_candidates
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.messages import Data
+from tests.journal import logs
 from tests.live.world import MS, TICK, Motes, arrival, beacon, deployment, mono_at, play
 
 SETUP = deployment(policy="cbd", phi=100)
@@ -68,13 +67,7 @@ def test_a_late_first_beacon_breaks_no_order_where_it_did():
 
 def test_the_table_reads_guessed_times_as_the_station_does(tmp_path: Path):
     lines, sent = lines_of([0] * 100, [SETUP.late_guess * TICK], every=100)
-    station = Station(SETUP)
-    with JournalWriter(tmp_path, SETUP, "run-1", "never") as journal:
-        for line in lines:
-            number = journal.append(line)
-            for item in station.take(line):
-                if isinstance(item, Arrived) and isinstance(item.message, Data) and item.clock is not None:
-                    journal.append_clock(number, line, item.clock, item.cycles)
+    logs.logged(tmp_path, lines, SETUP)
     parts = read_journal(tmp_path).segments(pytest.fail)
     (reading,) = read_all((part.records for part in parts), SETUP)
     above = 2**32 // TICK  # the observer's clock has room below

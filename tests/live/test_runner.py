@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from basestation.arrivals import Arrival, Gap, Line, PolicyChange
+from basestation.journal.decision import Decision, Noted
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import JournalError
 from basestation.journal.writer import JournalWriter
@@ -85,7 +86,7 @@ class FakeLog:
     """Remembers what was appended, and may be full."""
 
     events: list[str] = field(default_factory=list)
-    clocks: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    decisions: dict[int, Decision] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
     changes: list[tuple[int, PolicyChange, int | None]] = field(default_factory=list)
     room: int = 10**9
@@ -97,9 +98,9 @@ class FakeLog:
         self.events.append("append")
         return len(self.lines) - 1
 
-    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int:
+    def append_decision(self, number: int, arrival: Arrival, decision: Decision) -> int:
         assert self.lines[number] == arrival
-        self.clocks[number] = (clock, heard)
+        self.decisions[number] = decision
         return number
 
     def append_counters(self, gateway: int, counters: FrameCounters, mono_ns: int, wall_ns: int) -> int:
@@ -115,13 +116,14 @@ class FakeLog:
         self.events.append(f"note {text}")
         return 0
 
-    def steps(self) -> list[tuple[Line | PolicyChange, int | None]]:
+    def steps(self) -> list[tuple[Line | PolicyChange, Noted]]:
         """Lines and changes in order, each with its clock."""
-        found: list[tuple[Line | PolicyChange, int | None]] = [
-            (line, self.clocks.get(number, (None, None))[0]) for number, line in enumerate(self.lines)
+        found: list[tuple[Line | PolicyChange, Noted]] = [
+            (line, Noted(self.decisions[number].clock) if number in self.decisions else Noted())
+            for number, line in enumerate(self.lines)
         ]
         for place, change, clock in reversed(self.changes):
-            found.insert(place, (change, clock))
+            found.insert(place, (change, Noted(clock)))
         return found
 
 
@@ -161,12 +163,12 @@ def test_what_is_delivered_live_is_delivered_again_from_the_log():
     assert source.closed
     assert len(names(seen.found)) == 12
     again = Seen()
-    lines = [(line, log.clocks.get(number, (None,))[0]) for number, line in enumerate(log.lines)]
+    lines = log.steps()
     run(Player(Station(SETUP), lines, [again]))
     assert deliveries(seen.found) == deliveries(again.found)
     assert log.events[-1] == "counters"
     heard = {item.cycles for item in seen.found if isinstance(item, Arrived) and item.number}
-    assert {cycles for _, cycles in log.clocks.values()} == heard
+    assert {one.heard for one in log.decisions.values()} == heard
 
 
 def test_a_line_is_in_the_log_before_anybody_hears_of_it():

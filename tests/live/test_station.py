@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.arrivals import Arrival, Line
+from basestation.journal.decision import Noted
 from basestation.live.happenings import (
     Acknowledged,
     Arrived,
@@ -98,7 +99,7 @@ def test_a_log_played_back_delivers_the_same(sends, policy, random, jitter_ns):
     found += live.finish()
     again, replayed = Station(SETUP, *policy), []
     for line, clock in zip(lines, noted, strict=True):
-        replayed += again.take(line, clock)
+        replayed += again.take(line, Noted(clock))
     replayed += again.finish()
     assert deliveries(found) == deliveries(replayed)
     assert Counter(names(found)).most_common(1)[0][1] == 1

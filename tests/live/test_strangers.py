@@ -23,6 +23,7 @@ from basestation.observer import Observer
 from packet_formats.deployment import CRYSTAL_HZ, from_dict
 from packet_formats.messages import Data, Message
 from packet_formats.records import Health, Heard, Status
+from tests.journal import logs
 from tests.live.world import (
     MS,
     TICK,
@@ -85,14 +86,7 @@ def alarms(found: list[Happening], what: str) -> list[bool]:
 
 def logged(folder: Path, lines: list[Line]) -> tuple[Station, list[Happening]]:
     """Play lines, and keep the log that the runner would keep."""
-    station, found = Station(SETUP), []
-    with JournalWriter(folder, SETUP, "run-1", "never") as journal:
-        for line in sorted(lines, key=lambda line: line.mono_ns):
-            number = journal.append(line)
-            for item in station.take(line):
-                found.append(item)
-                if isinstance(item, Arrived) and isinstance(item.message, Data) and item.clock is not None:
-                    journal.append_clock(number, line, item.clock, item.cycles)
+    station, found = logs.logged(folder, sorted(lines, key=lambda line: line.mono_ns), SETUP)
     return station, found + station.finish()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from basestation.arrivals import Arrival
+from basestation.journal.decision import Noted
 from basestation.live.happenings import Arrived, Delivered
 from basestation.live.station import Station
 from packet_formats.deployment import Deployment, from_dict
@@ -50,7 +51,7 @@ def run(policy: str, ahead: int, clocks: dict[int, int | None]) -> tuple[list[ob
     for number, line in enumerate(lines(setup)):
         if ahead and number == 3:
             found += station.advance(line.mono_ns + ahead * TICK_NS)
-        happened = station.take(line, clocks.get(number))
+        happened = station.take(line, Noted(clocks.get(number)))
         for happening in happened:
             if isinstance(happening, Arrived) and isinstance(happening.message, Data):
                 kept[number] = happening.clock

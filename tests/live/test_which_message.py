@@ -13,7 +13,6 @@ from basestation.deployed import scheme_of
 from basestation.journal.field_truth import with_field_truth
 from basestation.journal.message_table import read_all
 from basestation.journal.reader import read_journal
-from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, Reboot, Restarted
 from basestation.live.station import Station
 from basestation.views.lines import row_of
@@ -24,6 +23,7 @@ from packet_formats.messages import Data, decode_message
 from packet_formats.records import StartCause
 from packet_formats.schemes import names
 from packet_formats.seal import Seal
+from tests.journal import logs
 from tests.live.world import TICK, Gateway, health
 
 START = 100 * CRYSTAL_HZ
@@ -66,14 +66,7 @@ def heard(setup: Deployment, frames: list[tuple[int, Data]]) -> list[Line]:
 
 def logged(setup: Deployment, folder: Path, lines: list[Line]) -> tuple[Station, list[Happening]]:
     """Play lines, and keep the log that the runner would keep."""
-    station, found = Station(setup), []
-    with JournalWriter(folder, setup, "run-1", "never") as journal:
-        for line in lines:
-            number = journal.append(line)
-            for item in station.take(line):
-                found.append(item)
-                if isinstance(item, Arrived) and isinstance(item.message, Data) and item.clock is not None:
-                    journal.append_clock(number, line, item.clock, item.cycles)
+    station, found = logs.logged(folder, lines, setup)
     return station, found + station.finish()
 
 

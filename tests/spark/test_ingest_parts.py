@@ -34,7 +34,7 @@ from spark_jobs.tables import staging
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
 from spark_jobs.traces.runs import open_traces
-from tests.journal.logs import TICK_NS, arrivals_of, simulated, write
+from tests.journal.logs import TICK_NS, arrivals_of, noting, simulated, write
 from tests.spark.test_ingest import content, table, take
 
 GRAPH = ("vector", LATER, "causes")
@@ -63,7 +63,7 @@ def cut(log, folder, chance, count):
     rows = list(pieces(segment))
     head = segment.records.head
     whole = np.array([len(row) for row in rows[1:]]) == HEAD.itemsize + head["length"]
-    begins = 2 + np.flatnonzero((head["kind"][1:] != RecordKind.CLOCK) & whole[:-1])
+    begins = 2 + np.flatnonzero((head["kind"][1:] != RecordKind.DECISION) & whole[:-1])
     edges = sorted({0, len(rows), *chance.sample(begins.tolist(), count)})
     folder.mkdir(parents=True)
     for place, (begin, end) in enumerate(pairwise(edges)):
@@ -95,7 +95,7 @@ def rough_journal(folder, chance):
             number = journal.append(line)
             if chance.random() < 0.3:
                 cycles = line.mono_ns // TICK_NS << trace.deployment.clock.tick_log2
-                journal.append_clock(number, line, cycles, chance.choice([cycles, None]))
+                journal.append_decision(number, line, noting(cycles, chance.choice([cycles, None])))
     (path,) = segment_paths(folder)
     segment, raw = read_segment(path), bytearray(path.read_bytes())
     for start in chance.sample(segment.scan.starts[20:], 6):

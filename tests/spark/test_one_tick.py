@@ -22,7 +22,7 @@ from basestation.causality.violations import count_violations
 from basestation.journal.message_table import read_all
 from basestation.journal.reader import read_journal
 from basestation.journal.writer import JournalWriter
-from basestation.live.happenings import Arrived, Delivered
+from basestation.live.happenings import Delivered
 from basestation.live.runner import Player, past_due
 from basestation.live.station import Station
 from basestation.simulator.options import WorldOptions
@@ -31,7 +31,7 @@ from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from packet_formats.framing import crc16
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data, encode_message
+from packet_formats.messages import encode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import BROADCAST, ActiveMessage, encode_packet
 from spark_jobs.measuring.continuum import continuum
@@ -84,9 +84,8 @@ def live(deployment, policy, phi, lines, folder, chance):
                 found += past_due(station, line.mono_ns)
             number = journal.append(line)
             happened = station.take(line)
-            for one in happened:
-                if isinstance(one, Arrived) and isinstance(one.message, Data) and one.clock is not None:
-                    journal.append_clock(number, line, one.clock, one.cycles)
+            if station.decision is not None:
+                journal.append_decision(number, line, station.decision)
             found += happened
     return found + station.finish()
 

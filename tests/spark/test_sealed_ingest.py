@@ -50,11 +50,10 @@ def logged(folder: Path, run: str, network: Deployment, line: Iterable[Arrival])
             arrival = arrival._replace(wall_ns=WALL_NS + arrival.mono_ns)
             number = journal.append(arrival)
             for one in station.take(arrival):
-                if isinstance(one, Arrived) and isinstance(one.message, Data):
-                    if one.clock is not None:
-                        journal.append_clock(number, arrival, one.clock, one.cycles)
-                    if one.name is not None:
-                        found.append((one.name.source, one.name.sequence, one.frame.data, clocks[-1]))
+                if isinstance(one, Arrived) and isinstance(one.message, Data) and one.name is not None:
+                    found.append((one.name.source, one.name.sequence, one.frame.data, clocks[-1]))
+            if station.decision is not None:
+                journal.append_decision(number, arrival, station.decision)
     return found
 
 

@@ -1,0 +1,106 @@
+"""The decision: what the station made of a frame. The log keeps it beside the frame; tables are projections of it.
+
+    short    frame u64 | heard i64 | time u32 | gateway u16 | fate u8 | flags u8 | epoch u8 | rssi i8 | lqi u8 | bits u8
+    long     short | clock i64 | sequence u32 | number u32 | life u16 | marks u16
+
+`docs/formats.md` explains the fields. Data messages of our motes and idle records have the long form.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from packet_formats.records import Heard
+
+DECIDER = 1  # raise it with every change of a rule by which the station decides
+NO_TIME = -(1 << 63)
+
+
+class Fate(IntEnum):
+    """What became of a frame."""
+
+    MESSAGE = 0  # a row of the table
+    RECORD = 1  # a fixed message: heard, beacon, health, status, downlink
+    DUPLICATE = 2
+    FOREIGN = 3  # another layout or another application
+    STRANGER = 4  # a data message whose source is not a mote of the deployment
+    UNTIMED = 5  # a data message before the time was known: its stamp can't be read
+    NO_MESSAGE = 6  # an acknowledgement, or bytes that are not a packet
+    FORGED = 7  # its MIC is wrong
+    UNCHECKED = 8  # data whose MIC can't be checked yet
+    REPLAYED = 9  # an old message, sent again
+    LATE = 10  # its MIC is right, and the message took too long to be of use
+    POSED = 11  # a gateway's own record that came by radio
+    UNDECIDED = 12  # in tables only: the log has no decision for the frame
+
+
+# Bits of the short form.
+PAIRED, GUESSED, CHECKED = 1, 2, 4
+# Marks of the long form.
+IN_SYNC, LATE, BOUNDED, DIFFERS, STRAY, FRESH, DISCARDED, REBOOTED = (1 << bit for bit in range(8))
+
+_SHORT = struct.Struct("<QqIHBBBbBB")
+_LONG = struct.Struct("<QqIHBBBbBBqIIHH")
+_SHORT_FIELDS = [
+    *(("frame", "<u8"), ("heard", "<i8"), ("time", "<u4"), ("gateway", "<u2"), ("fate", "u1")),
+    *(("flags", "u1"), ("epoch", "u1"), ("rssi", "i1"), ("lqi", "u1"), ("bits", "u1")),
+]
+DECISION = np.dtype(
+    [
+        *_SHORT_FIELDS,
+        *(("clock", "<i8"), ("sequence", "<u4"), ("number", "<u4"), ("life", "<u2"), ("marks", "<u2")),
+    ]
+)
+SHORT_BYTES, LONG_BYTES = _SHORT.size, _LONG.size
+U16, U32 = 0xFFFF, 0xFFFF_FFFF
+
+
+class Decision(NamedTuple):
+    """`heard` and `clock` are cycles, unwrapped: when the frame was heard, and how far deliveries had got then.
+
+    `number` counts the messages of a mote over all of its boots; 0 for a copy and for a stray.
+    """
+
+    fate: int
+    heard: int | None = None
+    record: Heard | None = None  # its heard record
+    bits: int = 0
+    is_long: bool = False
+    clock: int | None = None
+    sequence: int = 0
+    number: int = 0
+    life: int = 0
+    marks: int = 0
+
+    def encode(self, frame: int) -> bytes:
+        """The payload of the record for the frame with this record number."""
+        fate, heard, record, bits, is_long, clock, sequence, number, life, marks = self
+        heard = NO_TIME if heard is None else heard
+        if record is None:
+            said = (frame, heard, 0, 0, fate, 0, 0, 0, 0, bits)
+        else:
+            said = (
+                *(frame, heard, record.time, record.gateway, fate),
+                *(record.flags, record.epoch, record.rssi, record.lqi, bits | PAIRED),
+            )
+        if not is_long:
+            return _SHORT.pack(*said)
+        clock = NO_TIME if clock is None else clock
+        return _LONG.pack(*said, clock, min(sequence, U32), min(number, U32), min(life, U16), marks)
+
+
+class Noted(NamedTuple):
+    """What a replay takes from the log instead of from the present: the observer's clock, and a guessed time."""
+
+    clock: int | None = None
+    guess: int | None = None
+
+
+def differing_fields(one: bytes, other: bytes) -> list[str]:
+    """The names of the fields in which two payloads differ."""
+    rows = [np.frombuffer(raw.ljust(LONG_BYTES, b"\0"), DECISION)[0] for raw in (one, other)]
+    return [name for name in DECISION.names or () if rows[0][name] != rows[1][name]]
