@@ -231,16 +231,24 @@ def _when(wall_ns: int) -> str:
     )
 )
 @folder_argument
+@click.option(
+    "--again", is_flag=True, help="Decide every frame again, and compare with the decisions in the log."
+)
+@common.deployment_option(required=False)
+@common.key_option(beside=False)
 @common.json_option
 @_speaks_plainly
-def verify(folder: Path, as_json: bool) -> None:
+def verify(folder: Path, again: bool, deployment: Path | None, key: Path | None, as_json: bool) -> None:
     """Check every byte of the logs in FOLDER, and whether all records are there. Nothing is changed.
 
     The exit code is 1 if anything in them can't be read, or if records, segments or the end are missing. A run that is
-    being written may end in half a record.
+    being written may end in half a record. With --again it is 1 too if a decision in the log differs from the one that
+    this version makes; a network with a key needs --key FILE for that.
     """
     found: list[Summary] = []
     _each(folder, lambda path: found.append(_verify(path, as_json)))
+    if again:
+        _each(folder, lambda path: _verify_again(path, deployment, key, as_json))
     faults = [fault for summary in found for fault in summary.faults]
     if any(not fault.intact for fault in faults):
         common.fail("not everything can be read; basestation log repair moves the damage aside")
@@ -293,6 +301,70 @@ def _verify(path: Path, as_json: bool) -> Summary:
     for line in _missing(summary.missing):
         common.echo(line)
     return summary
+
+
+def _verify_again(path: Path, deployment: Path | None, key: Path | None, as_json: bool) -> None:
+    from basestation.live.deciding import again
+
+    journal = read_journal(path)
+    described = _to_decide(journal, deployment, key)
+    if journal.header.mics == "checked" and described.key is None:
+        raise JournalError(f"{path}: its MICs were checked; --key FILE names the network's key")
+    found = again(journal, described, lambda fault: None)
+    for line in found.differing[:FAULTS_SHOWN]:
+        common.note(line)
+    told = {"decisions": found.decisions, "undecided": found.undecided, "differing": len(found.differing)}
+    if as_json:
+        common.emit_json({"folder": path, "run": journal.header.run, **told})
+    else:
+        common.echo(
+            f"{path}: {many(found.decisions, 'decision')} made again, {len(found.differing)} differ, "
+            f"{many(found.undecided, 'frame')} undecided"
+        )
+    if found.differing:
+        raise JournalError(
+            f"{path}: decisions differ: the log was decided by other rules (decider {journal.header.decider}), or with "
+            "another deployment or key; `basestation log decide` decides it by this version's"
+        )
+
+
+def _to_decide(journal: Journal, deployment: Path | None, key: Path | None) -> Deployment:
+    described = common.load_deployment(deployment) if deployment else journal.deployment
+    return common.with_key(described, deployment, key, needed=False)
+
+
+@command.command(
+    epilog=common.example(
+        """
+        basestation log decide logs/20250301T120000Z-1f2e3d
+        basestation log decide logs --key site.key
+        """
+    )
+)
+@folder_argument
+@common.deployment_option(required=False)
+@common.key_option(beside=False)
+@common.json_option
+@_speaks_plainly
+def decide(folder: Path, deployment: Path | None, key: Path | None, as_json: bool) -> None:
+    """Decide every frame of the logs in FOLDER by this version's rules, and keep the decisions beside the log.
+
+    For logs of older versions, for another deployment, and for a network whose key was not at hand: the station plays
+    the log through and writes RUN/decisions. Tables, summaries and conversions use these from then on. The log itself
+    is not changed; to go back, remove RUN/decisions.
+    """
+    from basestation.live import deciding
+
+    def work(path: Path) -> None:
+        journal = read_journal(path)
+        with common.progress(len(journal.paths), "deciding") as advance:
+            count = deciding.decide(journal, _to_decide(journal, deployment, key), _LogFaults(), advance)
+        if as_json:
+            common.emit_json({"folder": path, "run": journal.header.run, "decisions": count})
+        else:
+            common.echo(f"{path}: {many(count, 'decision')} made")
+
+    _each(folder, work)
 
 
 def _tell_all(summary: Summary, tell: _LogFaults) -> None:

@@ -13,7 +13,7 @@ import click
 from basestation.cli import common
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import JournalError
-from basestation.journal.strays import known_before
+from basestation.live.deciding import station_of
 from basestation.live.explain import Witness
 from basestation.live.runner import Player
 from basestation.live.station import Station
@@ -76,12 +76,7 @@ def command(
             described = replace(described, key=Key(sys.stdin.buffer.read()))
         else:
             described = common.with_key(described, deployment, key, needed=False)
-        header = journal.header
-        journal.check_policy(described)
-        station = Station(
-            described, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
-        )
-        station.timeline.remember(known_before(journal.folder))
+        station = station_of(journal, described)
         witness = Witness(station, *message)
         player = Player(station, journal.steps(lambda fault: common.note(str(fault)), described), [witness])
         witness.stop = player.stop
@@ -98,7 +93,7 @@ def command(
         common.note(f"{many(station.received, 'message')} unchecked: {common.NOT_CHECKED}")
     found = witness.explain()
     if as_json:
-        common.emit_json({"run": header.run} | asdict(found))
+        common.emit_json({"run": journal.header.run} | asdict(found))
     else:
         for line in found.text:
             common.echo(line)

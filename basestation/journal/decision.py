@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from packet_formats.deployment import Deployment
 from packet_formats.records import Heard
 
 DECIDER = 1  # raise it with every change of a rule by which the station decides
@@ -98,6 +99,13 @@ class Noted(NamedTuple):
 
     clock: int | None = None
     guess: int | None = None
+
+
+def mics_of(deployment: Deployment | None) -> str:
+    """Whether a station with this deployment checks MICs, as a header says it."""
+    if deployment is None or not deployment.security.mic:
+        return "absent"
+    return "unchecked" if deployment.key is None else "checked"
 
 
 def differing_fields(one: bytes, other: bytes) -> list[str]:

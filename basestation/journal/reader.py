@@ -351,23 +351,34 @@ class Journal:
 
     def steps(
         self, report: Report, deployment: Deployment | None = None
-    ) -> Iterator[tuple[Line | LineCount | PolicyChange, Noted | None]]:
+    ) -> Iterator[tuple[Step, Noted | None]]:
         """The same, with the changes of policy and the looks at a line's counters between them. A deployment is given
         where the log's own is not to be read."""
         scheme = (deployment or self.deployment).stamp.scheme
         for segment in self.segments(report):
-            noted = segment.records.noted()
-            for at, record in zip(segment.scan.starts, segment.records, strict=True):
-                if (line := record.line()) is not None:
-                    yield line, noted.get(record.number)
-                    continue
-                try:
-                    if record.kind == RecordKind.POLICY:
-                        yield _change_in(record, scheme)
-                    elif record.kind == RecordKind.COUNTERS and (count := record.line_count()) is not None:
-                        yield count, None
-                except JournalError as error:
-                    report(senseless(segment, at, record, error))
+            for _, step, noted in steps_in(segment, scheme, report):
+                yield step, noted
+
+
+Step = Line | LineCount | PolicyChange
+
+
+def steps_in(
+    segment: JournalSegment, scheme: str, report: Report
+) -> Iterator[tuple[Record, Step, Noted | None]]:
+    """The records of a segment that a station takes, what they mean to it, and what the log notes for a replay."""
+    noted = segment.records.noted()
+    for at, record in zip(segment.scan.starts, segment.records, strict=True):
+        if (line := record.line()) is not None:
+            yield record, line, noted.get(record.number)
+            continue
+        try:
+            if record.kind == RecordKind.POLICY:
+                yield record, *_change_in(record, scheme)
+            elif record.kind == RecordKind.COUNTERS and (count := record.line_count()) is not None:
+                yield record, count, None
+        except JournalError as error:
+            report(senseless(segment, at, record, error))
 
 
 def _change_in(record: Record, scheme: str) -> tuple[PolicyChange, Noted]:

@@ -174,7 +174,7 @@ class Record(NamedTuple):
         row = np.frombuffer(self.payload.ljust(LONG_BYTES, b"\0"), DECISION)
         if row["fate"][0] >= Fate.UNDECIDED:
             raise JournalError("a decision record whose fate is not known")
-        if row["frame"][0] >= self.number:
+        if row["frame"][0] > self.number:  # in a file of decisions they have the numbers of their frames
             raise JournalError("a decision record before its frame")
         return row
 

@@ -21,7 +21,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.phrases import many
 
 from . import locking
-from .decision import DECIDER, Decision
+from .decision import DECIDER, Decision, mics_of
 from .reader import read_journal, segment_name, segment_paths
 from .record_format import (
     PAYLOAD_LIMIT,
@@ -122,13 +122,6 @@ def new_run_id(wall_ns: int | None = None) -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(second))}-{digits}"
 
 
-def _mics(deployment: Deployment | None) -> str:
-    """Whether a station with this deployment checks MICs."""
-    if deployment is None or not deployment.security.mic:
-        return "absent"
-    return "unchecked" if deployment.key is None else "checked"
-
-
 class JournalWriter:
     """Appends to one run's journal. A run is never continued: each has its own folder and its own clock.
 
@@ -189,7 +182,7 @@ class JournalWriter:
                 tolerate=tolerate,
                 salt=secrets.randbelow((1 << 32) - 1) + 1,
                 decider=DECIDER,
-                mics=_mics(deployment),
+                mics=mics_of(deployment),
             )
             self._sync, self._segment_bytes, self._on_closed = sync, segment_bytes, on_closed
             self._next = self._segments = 0

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from basestation.journal.reader import Journal, JournalNote, Report
-from basestation.journal.strays import known_before
+from basestation.live.deciding import station_of
 from basestation.live.guard import Verdict
 from basestation.live.happenings import Delivered, Happening, Name, Violation
 from basestation.live.runner import Player
-from basestation.live.station import Station
 from basestation.web.feed import Feed, hello_of, picture_of
 from basestation.web.rows import RowStore, encode
 from packet_formats.deployment import Deployment
@@ -83,13 +82,7 @@ def write_html(
 ) -> Exported:
     """Play a run back as it was delivered, and write it as a page that needs no server."""
     header = journal.header
-    journal.check_policy(deployment)
-    station = Station(
-        deployment, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
-    )
-    station.timeline.remember(known_before(journal.folder))
-    for gateway, name in enumerate(header.sources):
-        station.add_gateway(gateway, name)
+    station = station_of(journal, deployment)
     feed = Feed(station)
     recorder = _Recorder(feed)
     player = Player(station, journal.steps(report, deployment), [recorder])

@@ -1,0 +1,71 @@
+"""Decisions beside a log, in `RUN/decisions`: those of the log itself stay as they were. Readers prefer these."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from packet_formats.deployment import Deployment
+
+from .decision import DECIDER, Decision, mics_of
+from .reader import JournalSegment, read_segment
+from .record_format import Ending, JournalError, Record, RecordKind, encode_header, encode_record, end_mark
+from .recovery import TEMPORARY, make_folder, sync_folder, write_whole
+
+DECISIONS = "decisions"
+
+
+def sidecar_of(segment: Path) -> Path:
+    return segment.parent / DECISIONS / segment.name
+
+
+def decisions_of(segment: JournalSegment) -> NDArray[np.void]:
+    """The decisions on the frames of a segment: those beside the log, or those in it."""
+    beside = sidecar_of(segment.path)
+    return (read_segment(beside) if beside.is_file() else segment).records.decisions()
+
+
+@contextmanager
+def new_sidecar(run: Path) -> Iterator[Path]:
+    """A folder for the decisions of a whole run, which takes the place of the one before when all are written."""
+    folder, made = run / DECISIONS, run / f".{DECISIONS}{TEMPORARY}"
+    shutil.rmtree(made, ignore_errors=True)  # of a job that was interrupted
+    make_folder(made)
+    try:
+        yield made
+        shutil.rmtree(folder, ignore_errors=True)
+        made.rename(folder)
+        sync_folder(run)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def write_decisions(
+    folder: Path,
+    segment: JournalSegment,
+    decisions: Iterable[tuple[Record, Decision]],
+    deployment: Deployment,
+) -> None:
+    """Write the decisions of a segment, each with its frame's number and times."""
+    header = segment.header
+    if header is None:
+        raise JournalError(
+            f"{segment.path}: the file's header is damaged; `basestation log repair` gives it one"
+        )
+    content = [encode_header(replace(header, decider=DECIDER, mics=mics_of(deployment)))]
+    number, mono_ns, wall_ns = header.first, 0, 0
+    for record, decision in decisions:
+        number, mono_ns, wall_ns = record.number, record.mono_ns, record.wall_ns
+        payload = decision.encode(number)
+        kept = Record(number, RecordKind.DECISION, record.gateway, mono_ns, wall_ns, payload)
+        content.append(encode_record(kept, segment.salt))
+    content.append(end_mark(number + 1, Ending.CLOSED, mono_ns, wall_ns, segment.salt))
+    mode = stat.S_IMODE(segment.path.stat().st_mode)
+    write_whole(folder / segment.path.name, b"".join(content), mode)
