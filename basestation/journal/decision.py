@@ -9,10 +9,12 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from packet_formats.deployment import Deployment
 from packet_formats.records import Heard
@@ -108,7 +110,18 @@ def mics_of(deployment: Deployment | None) -> str:
     return "unchecked" if deployment.key is None else "checked"
 
 
+# What the short form lacks: no clock, and nothing else.
+_REST = NO_TIME.to_bytes(8, "little", signed=True).ljust(LONG_BYTES - SHORT_BYTES, b"\0")
+
+
+def rows_of(payloads: Iterable[bytes]) -> NDArray[np.void]:
+    """Payloads of decision records, as rows of `DECISION`."""
+    return np.frombuffer(
+        b"".join([raw if len(raw) == LONG_BYTES else raw + _REST for raw in payloads]), DECISION
+    )
+
+
 def differing_fields(one: bytes, other: bytes) -> list[str]:
     """The names of the fields in which two payloads differ."""
-    rows = [np.frombuffer(raw.ljust(LONG_BYTES, b"\0"), DECISION)[0] for raw in (one, other)]
+    rows = rows_of((one, other))
     return [name for name in DECISION.names or () if rows[0][name] != rows[1][name]]

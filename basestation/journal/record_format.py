@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from basestation.arrivals import Arrival, Gap, Line, LineCount, PolicyChange
 from packet_formats.schemes import policies
 
-from .decision import DECISION, GUESSED, LONG_BYTES, NO_TIME, SHORT_BYTES, Fate, Noted
+from .decision import DECISION, GUESSED, LONG_BYTES, NO_TIME, SHORT_BYTES, Fate, Noted, rows_of
 
 VERSION = 2
 UNSALTED = 1  # the version before salts and end marks
@@ -171,7 +171,7 @@ class Record(NamedTuple):
         """A decision record's content, a row of `DECISION`; `JournalError` if it is invalid."""
         if len(self.payload) not in (SHORT_BYTES, LONG_BYTES):
             raise JournalError(f"a decision record has {SHORT_BYTES} or {LONG_BYTES} bytes")
-        row = np.frombuffer(self.payload.ljust(LONG_BYTES, b"\0"), DECISION)
+        row = rows_of([self.payload])
         if row["fate"][0] >= Fate.UNDECIDED:
             raise JournalError("a decision record whose fate is not known")
         if row["frame"][0] > self.number:  # in a file of decisions they have the numbers of their frames

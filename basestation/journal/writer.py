@@ -181,7 +181,7 @@ class JournalWriter:
                 allowance_ns=allowance_ns,
                 tolerate=tolerate,
                 salt=secrets.randbelow((1 << 32) - 1) + 1,
-                decider=DECIDER,
+                decider=DECIDER if deployment else 0,
                 mics=mics_of(deployment),
             )
             self._sync, self._segment_bytes, self._on_closed = sync, segment_bytes, on_closed

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from basestation.arrivals import PolicyChange
-from basestation.journal.decision import Decision, Fate, differing_fields
+from basestation.journal.decision import Decision, Fate, differing_fields, rows_of
 from basestation.journal.reader import Journal, JournalSegment, Report, steps_in
-from basestation.journal.record_format import JournalError, Record, RecordKind
+from basestation.journal.record_format import JournalError, Record, RecordKind, Records
 from basestation.journal.sidecar import decisions_of, new_sidecar, write_decisions
 from basestation.journal.strays import known_before
 from basestation.live.station import NOTHING_NOTED, Station
@@ -54,6 +57,18 @@ def decided(journal: Journal, deployment: Deployment, report: Report) -> Iterato
             if station.decision is not None:
                 found.append((record, station.decision))
         yield Decided(segment, found)
+
+
+def decisions_on(records: Records, station: Station) -> NDArray[np.void]:
+    """The decisions of a station on the frames among these records: on records of several stations, in one order, and
+    on those of the testbed. Each station's own clocks, and changes of its policy, mean nothing there."""
+    payloads = []
+    for record in records:
+        if (line := record.line()) is not None:
+            station.take(line)
+            if station.decision is not None:
+                payloads.append(station.decision.encode(record.number))
+    return rows_of(payloads)
 
 
 def decide(
