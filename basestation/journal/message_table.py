@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -42,7 +42,8 @@ from packet_formats.records import (
     records_of,
 )
 
-from .decision import NO_TIME, Fate
+from .decision import DECISION, NO_TIME, PAIRED, STRAY, Fate
+from .projection import Projection
 from .record_format import HEAD, RecordKind, Records
 from .sealed_frames import ToldTimes, check_data, health_rounds, is_old, proven_beacons
 
@@ -164,18 +165,30 @@ class ReadMessages:
     duplicate_sources: NDArray[np.uint16]  # whose copies they were
     carry: Carry
 
+    def projection(self) -> Projection:
+        """The same in the form that decisions give."""
+        names, places = self.names, np.flatnonzero(self.names.known)
+        decided = np.zeros(len(self.frames), DECISION)
+        decided["fate"], decided["heard"], decided["clock"] = self.fates, self.cycles, NO_TIME
+        decided["bits"] = np.where(self.heard.known, PAIRED, 0)
+        for name in ("time", "gateway", "flags", "epoch", "rssi", "lqi"):
+            decided[name] = self.heard.rows[name]
+        decided["life"], decided["sequence"] = names.life, names.sequence
+        if "mic" in (names.data.dtype.names or ()):
+            decided["marks"][places] = np.where(names.data["in_sync"][places], 0, STRAY)
+        return Projection(self.messages, self.frames, decided, places, names.data[places])
+
 
 def read_messages(
     records: Records,
     deployment: Deployment,
     carry: Carry | None = None,
-    numbering: Numbering | None = None,
 ) -> ReadMessages:
     """The table of messages in a journal's records, given what the records before them left."""
     before, layout = carry or Carry(), layout_of(deployment)
     read = _decoded(records, deployment)
     arrived, data, heard, fates = read.arrived, read.data, read.heard, read.fates
-    told = _follow(read.sketch, deployment, before, numbering or number_by_objects)
+    told = _follow(read.sketch, deployment, before)
     named, taken = told.named, np.flatnonzero(read.sketch.rows["message"])
     for row, said in told.opened:
         heard.known[row], heard.rows[row] = True, said
@@ -266,9 +279,9 @@ def sketch(records: Records, deployment: Deployment) -> Sketch:
     return _decoded(records, deployment).sketch.brief()
 
 
-def carry_after(told: Sketch, deployment: Deployment, carry: Carry, numbering: Numbering) -> Carry:
+def carry_after(told: Sketch, deployment: Deployment, carry: Carry) -> Carry:
     """What `read_messages` would leave to the next records, of the records' sketch."""
-    return _follow(told, deployment, carry, numbering).after
+    return _follow(told, deployment, carry).after
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,7 +486,7 @@ class _Followed(NamedTuple):
     after: Carry
 
 
-def _follow(told: Sketch, deployment: Deployment, before: Carry, numbering: Numbering) -> _Followed:
+def _follow(told: Sketch, deployment: Deployment, before: Carry) -> _Followed:
     rows, pending = told.rows, dict(before.pending)
     announced, time = rows["announced"].copy(), rows["time"].astype(np.int64)
     opened = []
@@ -492,7 +505,7 @@ def _follow(told: Sketch, deployment: Deployment, before: Carry, numbering: Numb
     clock = _never_falling(np.where(timed, clocks[messages] >> shift, 0), before.tick)
     patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
     strays = rows["source"][messages] >= deployment.network.motes
-    named, motes = numbering(rows[messages], np.where(strays, UNTIMED, ticks), patience, before.motes)
+    named, motes = number_by_objects(rows[messages], np.where(strays, UNTIMED, ticks), patience, before.motes)
     named.number[strays] = NOTHING
     after = Carry(
         rows=before.rows + int(np.count_nonzero(named.first & timed)),
@@ -559,8 +572,6 @@ class Named(NamedTuple):
 
 
 Motes = dict[int, MoteBoots]
-# Names messages (their rows, ticks and the patience), given what is known of each mote; and what is known then.
-Numbering = Callable[[NDArray[np.void], Ints, int, Motes], tuple[Named, Motes]]
 
 
 def digests_in(data: NDArray[np.void]) -> NDArray[np.uint32]:

@@ -1,7 +1,7 @@
 """Makes a trace of a testbed run: what a base station at its gateways would have logged, and what really happened.
 
-The gateways' lines are read as a journal is. The truth comes from the flight recorders: which sends led to each
-message, and every send and merged reception in its true order.
+The gateways' lines go through a station, and become a table as a journal does. The truth comes from the flight
+recorders: which sends led to each message, and every send and merged reception in its true order.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from basestation.causality.modular import nearest
 from basestation.causality.truth import VectorTruth
-from basestation.journal.message_table import read_messages
+from basestation.journal.projection import project
 from basestation.journal.record_format import Record, RecordKind, Records, encode_record
+from basestation.live.station import Station
 from basestation.traces.files import Trace
 from basestation.traces.schema import KINDS, binary_column, events_schema
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
+from packet_formats.phrases import many
 
 from .recorded_messages import MessageBook, Sent
 from .scenario import ScenarioNetwork
@@ -31,8 +33,9 @@ from .truth_log import Event, RecordedEvent, Start, TruthError, Uart
 TICKS = 1 << 16  # a recorder keeps 16 bits of a tick
 
 
-def network_of(start: Event | None, deployment: Deployment, gateways: int = 1) -> ScenarioNetwork:
+def network_of(events: Sequence[Event], deployment: Deployment, gateways: int = 1) -> ScenarioNetwork:
     """The network of a log that holds only one: its motes, then its gateways."""
+    start = events[0] if events else None
     if not isinstance(start, Start):
         raise TruthError("not a log of the testbed: its first line is not a start event")
     motes = start.nodes - gateways
@@ -43,7 +46,21 @@ def network_of(start: Event | None, deployment: Deployment, gateways: int = 1) -
             f"{start.nodes} nodes, {gateways} of them gateways, do not fit {deployment.network.name}, "
             f"which has {deployment.network.motes} motes{way_on}"
         )
-    return ScenarioNetwork(deployment, tuple(range(motes)), tuple(range(motes, start.nodes)))
+    network = ScenarioNetwork(deployment, tuple(range(motes)), tuple(range(motes, start.nodes)))
+    _check_gateways(events, network, start.nodes)
+    return network
+
+
+def _check_gateways(events: Iterable[Event], network: ScenarioNetwork, nodes: int) -> None:
+    """The log does not say which nodes are gateways, but gateways have a host, and send no messages of their own."""
+    talking = {event.node for event in events if isinstance(event, Uart)}
+    sending = {event.node for event in events if isinstance(event, RecordedEvent) and event.kind == "send"}
+    if talking - set(network.gateways) or sending & set(network.gateways):
+        first = min(talking, default=nodes - 1)
+        raise TruthError(
+            f"{many(len(network.gateways), 'gateway')} of {nodes} nodes do not fit this log: node {first} is the first "
+            f"that has a host; say --gateways {nodes - first}"
+        )
 
 
 def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:
@@ -62,10 +79,24 @@ def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:
     return Records.of(b"".join(raw), starts)
 
 
+def decisions_on(records: Records, deployment: Deployment) -> NDArray[np.void]:
+    """What a station decides on these frames, as rows of `DECISION`."""
+    station, raw = Station(deployment), list[bytes]()
+    for record in records:
+        if (line := record.line()) is not None:
+            station.take(line)
+            if station.decision is not None:
+                decided = station.decision.encode(record.number)
+                raw.append(encode_record(record._replace(kind=RecordKind.DECISION, payload=decided)))
+    starts = np.cumsum([0, *map(len, raw)])[:-1].tolist()
+    return Records.of(b"".join(raw), starts).decisions()
+
+
 def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "testbed") -> Trace:
     deployment = network.deployment
     recorded = sorted((e for e in events if isinstance(e, RecordedEvent)), key=lambda event: event.t)
-    messages = read_messages(records_of(events, network), deployment).messages
+    records = records_of(events, network)
+    messages = project(records, deployment, decisions_on(records, deployment)).messages
     book, table = _truth(recorded, network)
     name = f"{deployment.to_toml()} {[(e.t, e.node, e.number) for e in recorded]}"
     return Trace(

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from basestation.journal import fast
 from basestation.journal.frame_table import frame_rows
 from basestation.journal.merging import single
 from basestation.journal.message_table import Carry, Sketch, carry_after, read_messages, sketch
@@ -91,9 +90,7 @@ def begun(segments: Sequence[Segment], sketches: Iterable[Sketched]) -> list[Seg
         found.append(replace(segment, expected=expected, carry=carry.to_json()))
         if told is not None:
             expected = max(told.last + 1, expected)
-            carry = (
-                carry if deployment is None else carry_after(told.sketch, deployment, carry, fast.numbering())
-            )
+            carry = carry if deployment is None else carry_after(told.sketch, deployment, carry)
     return found
 
 
@@ -114,6 +111,6 @@ def read_part(segment: Segment) -> PartRows:
     if not item.deployment:
         return PartRows(frame_rows(chunk, None, group.names), None, bad)
     deployment = item.deployed
-    reading = read_messages(records, deployment, Carry.from_json(segment.carry), fast.numbering())
+    reading = read_messages(records, deployment, Carry.from_json(segment.carry))
     bad += refused_rows(chunk, reading, deployment, group)
     return PartRows(frame_rows(chunk, reading, group.names), reading.messages, bad)

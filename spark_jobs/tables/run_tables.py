@@ -76,7 +76,7 @@ def _journals(group: Group) -> Iterator[Batch]:
     carry = Carry(wraps=1)  # an observer's clock begins there, too
     for chunk in merge([_records(item, bad.append) for item in group.inputs]):
         kept = chunk.records.head["kind"] != RecordKind.DECISION
-        reading = read_messages(chunk.records.chosen(kept), deployment, carry, fast.numbering())
+        reading = read_messages(chunk.records.chosen(kept), deployment, carry)
         carry = reading.carry
         yield "frames", frame_rows(chunk, reading, group.names)
         yield from (("messages", table) for table in truth.add(reading.messages))
@@ -223,7 +223,7 @@ def _testbed(item: Input) -> Iterator[Batch]:
     deployment = item.deployed
     try:
         events = list(truth_log.read(path_of(item.path)))
-        network = testbed.network_of(events[0] if events else None, deployment, item.gateways)
+        network = testbed.network_of(events, deployment, item.gateways)
     except truth_log.TruthError as error:
         raise InputError(str(error)) from None
     records = testbed.records_of(events, network)
