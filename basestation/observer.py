@@ -183,6 +183,10 @@ class Observer:
             return None
         return SureGraph(self.scheme, self._deployment.network.motes, self.patience, window)
 
+    def shift(self, ticks: int) -> None:
+        """The clock has jumped, since the network's time started afresh: no message became older by that."""
+        self._numbers.shift(ticks)
+
     def due(self, now: int) -> list[Delivery]:
         """All that has left by the time the clock reads `now`, in order of delivery."""
         return self._rule.due(now)

@@ -19,6 +19,7 @@ UNTIMED = -1  # the tick of a message that came before the time was known
 NO_BYTES = 0  # in place of a digest: nobody knows what a message says
 VARIANTS = 4  # of one number that are told apart; of more, the last place is the newest's
 FIRST = 4  # messages of a mote that starts with an erased memory: one of them should come
+NEVER = -(1 << 62)  # below every number
 FAR = 16  # numbers; a smaller step is a few lost messages, or a few late ones
 
 # What the messages of one boot say: of each sequence field `VARIANTS` digests of 32 bits, `NO_BYTES` where none is.
@@ -62,6 +63,7 @@ class MoteBoots:
     | the first one                                       | new                                           |
     | after a silence the next with its field             | new; or the mote has started anew             |
     | else the nearest to the newest, which has not come  | new; or the mote has started anew             |
+    | which came before the last silence, the same bytes  | new: a whole round of numbers was lost in it  |
     | which came with the same bytes                      | copy                                          |
     | which came with other bytes                         | new, and `differs`: one of the two is         |
     |                                                     | somebody else's; or the mote has started anew |
@@ -69,9 +71,10 @@ class MoteBoots:
     A mote that starts anew has an erased memory, and counts boots and messages from 0 again (`_is_anew`). That is as
     if it had booted eight times.
 
-    `sequences` has for each boot count on the wire the newest number, its tick, and which came: a bit each, from the
-    newest downwards. `bases` has what is added to a sequence number of each boot, so that no two messages of the mote
-    share a number, and `newest` the largest number so far (see `Numbers`).
+    `sequences` has for each boot count on the wire the newest number, its tick, which came (a bit each, from the newest
+    downwards), and the newest number before the last silence with its tick. `bases` has what is added to a sequence
+    number of each boot, so that no two messages of the mote share a number, and `newest` the largest number so far (see
+    `Numbers`).
     """
 
     life: int
@@ -97,7 +100,7 @@ class MoteBoots:
         life, known = self._life_of(boot, now, patience), self.sequences.get(boot)
         if known is None or life > self.life:
             return self._begin(life, field, now, digest)
-        newest, heard, seen = known
+        newest, heard, seen, floor, floor_heard = known
         if heard == UNTIMED:
             known[1] = heard = now
         silent = now != UNTIMED and now - heard > patience
@@ -105,13 +108,20 @@ class MoteBoots:
         ahead = sequence - newest
         came = ahead <= 0 and bool(seen >> -ahead & 1)
         if came and self._says(boot, field, digest):
-            return life, sequence, True, False, False
+            if sequence > floor or now - floor_heard <= patience:
+                return life, sequence, True, False, False
+            # A copy cannot come so late: a whole round was lost in the silence, and what came since is of the next.
+            seen &= ~(-1 << newest - floor)
+            newest, sequence, came = newest + ROUND, sequence + ROUND, False
+            known[0], known[2] = newest, seen
         if life == self.life and self._is_anew(field, ahead, came, now):
             return self._begin(life + BOOTS, field, now, digest)
         self._keep(boot, field, digest, came)
         self.differs = came
         if ahead > 0:
-            known[:] = sequence, now, (seen << ahead | 1) & SEEN
+            known[:3] = sequence, now, (seen << ahead | 1) & SEEN
+            if silent:
+                known[3:] = newest, heard
         else:
             known[2] = seen | 1 << -ahead
         return life, sequence, False, False, False
@@ -133,7 +143,7 @@ class MoteBoots:
         """
         if not may_be_anew(self.life % BOOTS, field, ahead):
             return False
-        newest, heard, _ = self.sequences[0]
+        newest, heard, *_ = self.sequences[0]
         sent, lost = (newest - self.first) * (now - heard), ahead * (heard - self.booted)
         return came or (ahead > 0 and not lost <= 2 * sent <= 4 * lost)
 
@@ -144,7 +154,7 @@ class MoteBoots:
             self.life, self.booted = life, now
         if life == self.life:
             self.first = field
-        self.sequences[boot], self.contents[boot] = [field, now, 1], no_contents()
+        self.sequences[boot], self.contents[boot] = [field, now, 1, NEVER, NEVER], no_contents()
         self._keep(boot, field, digest, False)
         return life, field, False, True, started
 
@@ -162,6 +172,15 @@ class MoteBoots:
         else:
             told[place] = digest
             told[place + 1 : place + VARIANTS] = NO_VARIANTS
+
+    def shift(self, ticks: int) -> None:
+        """The observer's clock has jumped by so many ticks."""
+        if self.booted != UNTIMED:
+            self.booted += ticks
+        for known in self.sequences.values():
+            if known[1] != UNTIMED:
+                known[1] += ticks
+            known[4] += ticks
 
     def is_silent(self, boot: int, now: int, patience: int) -> bool:
         """Whether nothing of this boot was heard for so long that any number of messages may have been lost."""
@@ -239,6 +258,11 @@ class Numbers:
     def newest(self) -> dict[int, int]:
         """The largest number of each mote."""
         return {source: mote.newest for source, mote in self._motes.items() if mote.newest is not None}
+
+    def shift(self, ticks: int) -> None:
+        """The observer's clock has jumped by so many ticks: what was heard stays as long ago as it was."""
+        for mote in self._motes.values():
+            mote.shift(ticks)
 
     def named(self, source: int, number: int) -> tuple[int, int]:
         """The boot and the sequence number in it that a number means."""

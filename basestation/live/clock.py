@@ -144,6 +144,8 @@ class ObserverClock:
         ] = []  # chosen anew with each record, so that between them nothing steps
         self._newest: int | None = None
         self._restarted = False
+        self.jumped = 0  # cycles by which the clock has gone further than time, where that started afresh
+        self._left = 0, 0  # the clock when time last started afresh, and the host's time then
         self._mono_ns = 0
 
     def hear(self, line: Hashable, time32: int, mono_ns: int) -> ClockReading:
@@ -185,6 +187,7 @@ class ObserverClock:
             top = max(
                 [self._newest, *[line.at(self._mono_ns) for line in self._lines.values() if line.known]]
             )
+            self._left = top, self._mono_ns
             self._newest = (top // WRAP + 1) * WRAP
             self._restarted = True
         self._lines = {name: LineClock(self.allowance) for name, line in self._lines.items() if line.live}
@@ -261,7 +264,10 @@ class ObserverClock:
         return nearest(time32, self._newest, WRAP)
 
     def _keep(self, cycles: int, mono_ns: int) -> None:
-        self._restarted = False
+        if self._restarted:
+            left, since = self._left
+            self.jumped += cycles - left - cycles_in(max(0, mono_ns - since))
+            self._restarted = False
         self._newest = cycles if self._newest is None else max(self._newest, cycles)
         self._mono_ns = max(self._mono_ns, mono_ns)
         self._choose()

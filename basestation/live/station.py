@@ -147,6 +147,7 @@ class Station:
         self._asked: int | None = None  # the tick in which the rule was last asked what is due
         self._boots: dict[int, int] = {}  # of each node, as its health told it,
         self._booted_ns: dict[int, int] = {}  # and when it last did
+        self._jumped = self._jumped_ticks = 0  # of the clock, as far as the observer knows
         self._anew: set[int] = set()  # motes that count from 0 again, as messages show and no health does yet
 
     # ---- What the runner calls ----
@@ -264,6 +265,8 @@ class Station:
         counts = self.timeline.gateway(arrival.gateway)
         found = self.alarms.gateway_seen(arrival.gateway, counts, *self.timeline.now)
         read = self.timeline.read(arrival, guess)
+        if self.timeline.clock.jumped != self._jumped:
+            self._note_afresh()
         frame, message = read.frame, read.message
         if isinstance(message, Idle) and not read.posed:
             found += [
@@ -308,6 +311,12 @@ class Station:
         found.append(arrived)
         found += read.happenings
         return found
+
+    def _note_afresh(self) -> None:
+        """Time has started afresh: copies of what was heard before are still copies."""
+        jumped, self._jumped = self.timeline.clock.jumped, self.timeline.clock.jumped
+        before, self._jumped_ticks = self._jumped_ticks, self._tick(jumped)
+        self.observer.shift(self._jumped_ticks - before)
 
     def _note_jump(self, happenings: Iterable[Happening]) -> list[Happening]:
         """The alarm for a time that has started afresh."""

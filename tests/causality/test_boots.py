@@ -68,7 +68,7 @@ def test_memory_is_bounded():
     unwrapper = SequenceUnwrapper(PATIENCE)
     for i in range(10_000):
         unwrapper.accept(i % 256, 0)
-    ((newest, heard, seen),) = unwrapper.mote.sequences.values()
+    ((newest, heard, seen, *_),) = unwrapper.mote.sequences.values()
     assert (newest, heard) == (9999, 0)
     assert seen.bit_length() == 128
 
@@ -205,3 +205,41 @@ def test_what_is_remembered_of_a_mote_is_bounded(variants):
     assert (
         max(found[BOOTS:]) < 1.02 * found[BOOTS - 1]
     )  # the numbers themselves get longer, by a digit in a while
+
+
+# ---- A round of numbers lost in a silence ----
+
+
+@given(st.integers(1, 100), st.integers(0, 20), st.integers(1, 20))
+def test_after_a_whole_lost_round_an_overtaken_message_is_no_copy(before, more, back):
+    """All bytes are equal. After the silence the first to come overtook others, whose fields came before it."""
+    numbers, now = Numbers(PATIENCE), 0
+    for field in range(before):
+        now += 1
+        assert numbers.accept(3, 0, field, now, digest=7).number
+    first = before + more  # a round later, in truth
+    now += PATIENCE + 1
+    assert numbers.accept(3, 0, first % ROUND, now, digest=7).number
+    behind = first - back
+    if behind >= 0:
+        assert numbers.accept(3, 0, behind, now, digest=7).number, "new"
+        assert not numbers.accept(3, 0, behind, now, digest=7).number, "now it is a copy"
+    assert not numbers.accept(3, 0, first % ROUND, now, digest=7).number, "and so is the first"
+
+
+def test_a_message_from_before_a_silence_that_had_not_come_keeps_its_number():
+    numbers = Numbers(PATIENCE)
+    for field in (0, 1, 3):
+        numbers.accept(3, 0, field, field, digest=7)
+    assert numbers.accept(3, 0, 4, 10 + PATIENCE, digest=7).number == 5
+    assert numbers.accept(3, 0, 2, 11 + PATIENCE, digest=7).number == 3
+
+
+@given(st.integers(-(1 << 40), 1 << 40))
+def test_a_jump_of_the_clock_makes_no_message_of_a_copy(jump):
+    numbers = Numbers(PATIENCE)
+    for field in range(5):
+        numbers.accept(3, 0, field, 1000 + field, digest=field)
+    numbers.shift(jump)
+    for field in range(5):
+        assert not numbers.accept(3, 0, field, 1010 + jump, digest=field).number

@@ -82,6 +82,23 @@ def test_a_new_epoch_delivers_what_is_held_and_starts_the_clock_anew():
     assert ticks == sorted(ticks)
 
 
+@pytest.mark.parametrize("from_epoch", [True, False])
+def test_a_copy_across_a_new_time_is_a_copy(from_epoch):
+    """A message is heard, then time starts afresh, then a relay's copy of the message comes."""
+    motes, gateway, station = Motes(SETUP, START), Gateway(SETUP), Station(SETUP)
+    sent = [motes.send(0, START + i * TICK) for i in range(3)]
+    for i, data in enumerate(sent):
+        play(station, gateway.hear(data, START + (i + 1) * TICK))
+    gateway.epoch += from_epoch
+    later = gateway.last_ns + 20 * MS
+    for i, data in enumerate([Motes(SETUP, 50).send(1, 50), *sent]):
+        record = gateway.heard(data, 50 + (i + 1) * TICK)
+        station.take(arrival(record, later + 2 * i))
+        station.take(arrival(data, later + 2 * i + 1))
+    counts = station.snapshot(later).motes[0]
+    assert (counts.received, counts.duplicates) == (3, 3)
+
+
 def test_a_straggler_of_the_old_epoch_passes_without_a_time():
     motes, gateways = Motes(SETUP, START), (Gateway(SETUP, 0, epoch=1), Gateway(SETUP, 1, epoch=0))
     station = Station(SETUP)
