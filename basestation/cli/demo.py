@@ -206,7 +206,7 @@ def _trace(ground: Ground) -> Trace:
         world = world_of(Spec.parse(ground.source), deployment)
         return simulated_trace(generate(world), deployment)
     events = list(truth_log.read(ground.truth))
-    return emulated_trace(events, network_of(events[0], deployment))
+    return emulated_trace(events, network_of(events, deployment))
 
 
 def _compare(trace: Trace, as_json: bool) -> None:

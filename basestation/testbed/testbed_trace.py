@@ -23,6 +23,7 @@ from basestation.traces.files import Trace
 from basestation.traces.schema import KINDS, binary_column, events_schema
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
+from packet_formats.phrases import many
 
 from .recorded_messages import MessageBook, Sent
 from .scenario import ScenarioNetwork
@@ -31,8 +32,9 @@ from .truth_log import Event, RecordedEvent, Start, TruthError, Uart
 TICKS = 1 << 16  # a recorder keeps 16 bits of a tick
 
 
-def network_of(start: Event | None, deployment: Deployment, gateways: int = 1) -> ScenarioNetwork:
+def network_of(events: Sequence[Event], deployment: Deployment, gateways: int = 1) -> ScenarioNetwork:
     """The network of a log that holds only one: its motes, then its gateways."""
+    start = events[0] if events else None
     if not isinstance(start, Start):
         raise TruthError("not a log of the testbed: its first line is not a start event")
     motes = start.nodes - gateways
@@ -43,7 +45,21 @@ def network_of(start: Event | None, deployment: Deployment, gateways: int = 1) -
             f"{start.nodes} nodes, {gateways} of them gateways, do not fit {deployment.network.name}, "
             f"which has {deployment.network.motes} motes{way_on}"
         )
-    return ScenarioNetwork(deployment, tuple(range(motes)), tuple(range(motes, start.nodes)))
+    network = ScenarioNetwork(deployment, tuple(range(motes)), tuple(range(motes, start.nodes)))
+    _check_gateways(events, network, start.nodes)
+    return network
+
+
+def _check_gateways(events: Iterable[Event], network: ScenarioNetwork, nodes: int) -> None:
+    """The log does not say which nodes are gateways, but gateways have a host, and send no messages of their own."""
+    talking = {event.node for event in events if isinstance(event, Uart)}
+    sending = {event.node for event in events if isinstance(event, RecordedEvent) and event.kind == "send"}
+    if talking - set(network.gateways) or sending & set(network.gateways):
+        first = min(talking, default=nodes - 1)
+        raise TruthError(
+            f"{many(len(network.gateways), 'gateway')} of {nodes} nodes do not fit this log: node {first} is the first "
+            f"that has a host; say --gateways {nodes - first}"
+        )
 
 
 def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:

@@ -230,7 +230,7 @@ def _testbed(item: Input) -> Iterator[Batch]:
     deployment = item.deployed
     try:
         events = list(truth_log.read(path_of(item.path)))
-        network = testbed.network_of(events[0] if events else None, deployment, item.gateways)
+        network = testbed.network_of(events, deployment, item.gateways)
     except truth_log.TruthError as error:
         raise InputError(str(error)) from None
     records = testbed.records_of(events, network)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from basestation.testbed.testbed_trace import network_of, trace_of
-from basestation.testbed.truth_log import Start, TruthError
+from basestation.testbed.truth_log import RecordedEvent, Start, TruthError, Uart
 from tests.testbed.worlds import MS, SECOND, World, deployment, stamped
 
 
@@ -66,8 +66,18 @@ def test_the_same_log_is_the_same_run():
 
 def test_a_log_that_does_not_fit_is_refused():
     with pytest.raises(TruthError, match="not a start event"):
-        network_of(None, deployment())
+        network_of([], deployment())
     with pytest.raises(TruthError, match="which has 3 motes: if it has 2 gateways, say --gateways 2"):
-        network_of(Start(0, 1, 5, 1), deployment())
-    assert network_of(Start(0, 1, 5, 1), deployment(), 2).gateways == (3, 4)
-    assert network_of(Start(0, 1, 3, 1), deployment()).motes == (0, 1)
+        network_of([Start(0, 1, 5, 1)], deployment())
+    assert network_of([Start(0, 1, 5, 1)], deployment(), 2).gateways == (3, 4)
+    assert network_of([Start(0, 1, 3, 1)], deployment()).motes == (0, 1)
+
+
+@pytest.mark.parametrize("said", [1, 3])
+def test_a_wrong_number_of_gateways_is_noticed_though_the_deployment_has_more_motes(said):
+    """Two motes, two gateways, and a deployment with more motes than the run."""
+    lines = [Uart(1, 2, b"x"), Uart(2, 3, b"x"), RecordedEvent(3, 1, 0, "send", 0, 0, 0)]
+    events = [Start(0, 1, 4, 1), *lines]
+    with pytest.raises(TruthError, match="node 2 is the first that has a host; say --gateways 2"):
+        network_of(events, deployment(), said)
+    assert network_of(events, deployment(), 2).motes == (0, 1)
