@@ -20,6 +20,7 @@ from basestation.journal import locking
 from basestation.journal.parquet_parts import part_paths
 from basestation.journal.reader import find_journals, read_journal
 from basestation.journal.record_format import RecordKind
+from basestation.live.deciding import again
 from packet_formats.framing import encode_frame
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tests.journal.logs import refuse, simulated, write
@@ -90,9 +91,9 @@ def survives(folder: Path, network, syncs, seed: int, start=program) -> int:
         assert locking.was_interrupted(run)
         told[run] = lines
     words = ["simulate@?messages=5&pace=0", "-d", str(folder / "net.toml"), "--log", str(folder / "logs")]
-    again = CliRunner().invoke(listen, [*words, "--view", "none"], catch_exceptions=False)
-    assert again.exit_code == 0
-    assert f"{run.name}: this run was interrupted; " in again.stderr.replace("\n", "")
+    ended = CliRunner().invoke(listen, [*words, "--view", "none"], catch_exceptions=False)
+    assert ended.exit_code == 0
+    assert f"{run.name}: this run was interrupted; " in ended.stderr.replace("\n", "")
     for run, lines in told.items():
         assert not locking.was_interrupted(run)
         records = list(read_journal(run).records(refuse))
@@ -100,6 +101,9 @@ def survives(folder: Path, network, syncs, seed: int, start=program) -> int:
         assert frames == packets[: len(frames)]
         assert [payload_of(packet) for packet in frames[: len(lines)]] == lines
         assert part_paths(run)
+        found = again(read_journal(run), deployment, refuse)
+        assert not found.differing
+        assert found.undecided <= 1, "the frame at which it was killed"
     return sum(map(len, told.values()))
 
 

@@ -28,6 +28,7 @@ from unittest import mock
 
 from basestation.arrivals import Arrival
 from basestation.journal import recovery, writer
+from basestation.journal.decision import Decision, Fate
 from basestation.journal.reader import JournalHole, read_journal, read_segment
 from basestation.journal.record_format import Ending, JournalError, RecordKind
 from basestation.journal.recovery import interrupted_runs, recover
@@ -241,7 +242,8 @@ def recorded(seed: int) -> Recorded:
                 arrival = Arrival(0, number, number, b"%d " % number + draw.randbytes(draw.randrange(80)))
                 begun = len(done.calls)
                 with contextlib.suppress(JournalError):
-                    done.appended.append((begun, log.append(arrival), arrival.packet))
+                    done.appended.append((begun, place := log.append(arrival), arrival.packet))
+                    log.append_decision(place, arrival, Decision(Fate.MESSAGE, is_long=draw.random() < 0.7))
                     if sync == "always":
                         done.promise()
                 shim.full = False
