@@ -16,20 +16,22 @@ from packet_formats.tinyos import TYPE_OF, Ack, ActiveMessage, decode_packet
 
 _CODES = {"u8": "B", "i8": "b", "u16": "H", "u32": "I"}
 _ONE, _TWO = Struct("<HBBB"), Struct(">BHHBBB")
+_ONE_AT, _TWO_AT = 1 + _ONE.size, 1 + _TWO.size  # where the payload begins
 _DATA = {TYPE_OF[tinyos, "data"]: tinyos for tinyos in (1, 2)}
+_FLAGS = [(bool(f & 1), bool(f & 2), bool(f & 4), f >> 3 & 7, f >> 6) for f in range(256)]  # what each byte says
 
 
 def read_packet(packet: bytes) -> ActiveMessage | Ack:
     """Do what `decode_packet` does."""
     tinyos = _DATA.get(packet[0]) if packet else None
-    if tinyos == 1 and len(packet) > _ONE.size:
+    if tinyos == 1 and len(packet) >= _ONE_AT:
         dest, kind, group, length = _ONE.unpack_from(packet, 1)
-        if length == len(packet) - 1 - _ONE.size and length <= PAYLOAD_LIMIT[1]:
-            return ActiveMessage(1, dest, group, kind, packet[1 + _ONE.size :])
-    elif tinyos == 2 and len(packet) > _TWO.size:
+        if length == len(packet) - _ONE_AT and length <= PAYLOAD_LIMIT[1]:
+            return ActiveMessage(1, dest, group, kind, packet[_ONE_AT:])
+    elif tinyos == 2 and len(packet) >= _TWO_AT:
         dispatch, dest, source, length, group, kind = _TWO.unpack_from(packet, 1)
-        if not dispatch and length == len(packet) - 1 - _TWO.size and length <= PAYLOAD_LIMIT[2]:
-            return ActiveMessage(2, dest, group, kind, packet[1 + _TWO.size :], source)
+        if not dispatch and length == len(packet) - _TWO_AT and length <= PAYLOAD_LIMIT[2]:
+            return ActiveMessage(2, dest, group, kind, packet[_TWO_AT:], source)
     return decode_packet(packet)
 
 
@@ -103,20 +105,15 @@ class MessageReader:
         stamp = form.read(int.from_bytes(raw[self._stamp_at : stamp_end], "big"))
         if stamp is None:
             return None
-        own, data_at = (source, sequence), stamp_end + self._receipts
+        in_sync, saturated, complete, boot, hops = _FLAGS[flags]
+        data_at = stamp_end + self._receipts
         mic_at = data_at + self._data_bytes
-        slots = self._receipt.iter_unpack(raw[stamp_end:data_at])
+        receipts: tuple[tuple[int, int], ...] = ()
+        if self._receipts:
+            slots, own = self._receipt.iter_unpack(raw[stamp_end:data_at]), (source, sequence)
+            receipts = tuple([slot for slot in slots if slot != own])
+        age = raw[self._age_at] if self._age_at else 0
+        data, mic = raw[data_at:mic_at], raw[mic_at:]
         return Data(
-            source=source,
-            sequence=sequence,
-            stamp=stamp,
-            in_sync=bool(flags & 1),
-            saturated=bool(flags & 2),
-            complete=bool(flags & 4),
-            boot=flags >> 3 & 7,
-            hops=flags >> 6,
-            receipts=tuple([slot for slot in slots if slot != own]),
-            data=raw[data_at:mic_at],
-            mic=raw[mic_at:],
-            age=raw[self._age_at] if self._age_at else 0,
+            source, sequence, stamp, in_sync, saturated, complete, boot, hops, receipts, data, mic, age
         )

@@ -18,7 +18,8 @@ FLIP = 0x20
 MIN_BYTES = 4  # packet type, one byte, CRC: the shortest packet is an acknowledgement
 MAX_BYTES = 256  # unescaped, CRC included
 
-_FLAG = bytes([FLAG])
+_FLAG, _ESCAPE = bytes([FLAG]), bytes([ESCAPE])
+_FLAG_ESCAPED, _ESCAPE_ESCAPED = bytes([ESCAPE, FLAG ^ FLIP]), bytes([ESCAPE, ESCAPE ^ FLIP])
 _SPECIAL = re.compile(rb"[\x7d\x7e]")
 _ESCAPED = re.compile(rb"\x7d.", re.DOTALL)
 _MEANT = {bytes([ESCAPE, byte]): bytes([byte ^ FLIP]) for byte in range(256)}  # by an escape
@@ -90,21 +91,15 @@ class FrameDecoder:
     def feed(self, chunk: bytes) -> list[bytes]:
         """The packets completed by this chunk, each from its type byte on, without its CRC."""
         self.counters.fed += len(chunk)
-        packets = []
-        *ended, rest = bytes(chunk).split(_FLAG)
-        for piece in ended:
-            if self._in_sync and not self._held and not self._overrun and len(piece) <= 2 * MAX_BYTES:
-                if not piece:  # between the flags of two frames
-                    self.counters.flags += 1
-                    continue
-                packet = self._whole(piece)
-            else:
-                self._hold(piece)
-                packet = self._end()
-            if packet is not None:
-                packets.append(packet)
+        first, *others = bytes(chunk).split(_FLAG)
+        self._hold(first)
+        if not others:
+            return []
+        self.counters.flags += len(others)
+        *pieces, rest = others
+        found = [self._end(), *[self._packet(piece) for piece in pieces if piece]]
         self._hold(rest)
-        return packets
+        return [packet for packet in found if packet is not None]
 
     def close(self) -> None:
         """End the stream: count the bytes that no flag ended."""
@@ -114,6 +109,8 @@ class FrameDecoder:
         self._reset()
 
     def _hold(self, piece: bytes) -> None:
+        if not piece:
+            return
         # Twice the limit of raw bytes cannot unescape to less than the limit; noise is only counted.
         room = 2 * MAX_BYTES + 1 - len(self._held) if self._in_sync else 0
         self._held += piece[:room]
@@ -124,43 +121,43 @@ class FrameDecoder:
         raw, size, was_in_sync = bytes(self._held), self.pending, self._in_sync
         self._in_sync = True
         self._reset()
+        if not size:
+            return None
         if was_in_sync and len(raw) == size:
-            return self._whole(raw)
-        self.counters.flags += 1
-        if size:
-            (self.counters.long if was_in_sync else self.counters.noise).add(size)
+            return self._packet(raw)
+        (self.counters.long if was_in_sync else self.counters.noise).add(size)
         return None
 
-    def _whole(self, raw: bytes) -> bytes | None:
+    def _packet(self, raw: bytes) -> bytes | None:
         """The packet in the bytes between two flags; None where there is none, which is counted."""
-        self.counters.flags += 1
-        if not raw:
-            return None
-        outcome = self._judge(raw)
-        if isinstance(outcome, Drop):
-            outcome.add(len(raw))
+        body = _unescaped(raw) if ESCAPE in raw else raw
+        if fault := self._fault(raw, body):
+            fault.add(len(raw))
             return None
         self.counters.frames += 1
         self.counters.good += len(raw)
-        return outcome
+        return body[:-2]
 
-    def _judge(self, raw: bytes) -> bytes | Drop:
-        """The packet in the bytes between two flags, or the counter of the reason why it is lost."""
-        escaped = ESCAPE in raw
-        body = _ESCAPED.sub(lambda match: _MEANT[match[0]], raw) if escaped else raw
+    def _fault(self, raw: bytes, body: bytes) -> Drop | None:
+        """The counter of the reason why a packet is lost, if it is."""
         if len(body) > MAX_BYTES:
             return self.counters.long
-        if escaped and _ends_in_escape(raw):
+        if raw[-1] == ESCAPE and _ends_in_escape(raw):
             return self.counters.escape
         if len(body) < MIN_BYTES:
             return self.counters.short
-        if crc16(body[:-2]) != int.from_bytes(body[-2:], "little"):
-            return self.counters.crc
-        return body[:-2]
+        return None if crc16(body[:-2]) == body[-2] | body[-1] << 8 else self.counters.crc
 
     def _reset(self) -> None:
         self._held.clear()
         self._overrun = 0
+
+
+def _unescaped(raw: bytes) -> bytes:
+    body = raw.replace(_FLAG_ESCAPED, _FLAG).replace(_ESCAPE_ESCAPED, _ESCAPE)
+    if len(body) + raw.count(ESCAPE) == len(raw):
+        return body
+    return _ESCAPED.sub(lambda match: _MEANT[match[0]], raw)  # something else is escaped, too
 
 
 def _ends_in_escape(raw: bytes) -> bool:

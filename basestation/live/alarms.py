@@ -302,6 +302,11 @@ KINDS = tuple(kind.what for kinds in (MOTE, GATEWAY, NETWORK) for kind in kinds)
 OF_MESSAGES = tuple(kind for kind in MOTE if kind.what in ("mote", "losing", "sync", "backlog"))
 
 
+def _is_well(mote: MoteCounts) -> bool:
+    """Whether a message that has just come surely raises nothing `OF_MESSAGES`: nearly always, and told at once."""
+    return (mote.losses.share or 0) < LOSING and mote.sync.on and mote.backlog.count < BEHIND
+
+
 class _Due(NamedTuple):
     at: int
     look: Callable[[int, int], list[Happening]]
@@ -410,6 +415,8 @@ class Alarms:
         counts.seen_ns = counts.expected_ns = mono_ns
         if self.next_check is None or self.next_check > mono_ns + LEAST_NS:  # no mote is due sooner
             self._expect(_mote_due(counts))
+        if not self._raised and not first and _is_well(counts):
+            return []
         found = self._look(OF_MESSAGES, mote, counts, mono_ns, wall_ns)
         return found + self._look(NETWORK, 0, self._network, mono_ns, wall_ns) if first else found
 

@@ -85,9 +85,11 @@ class LineClock:
         It had when the line took longer than the allowance. What still comes is ordered by its own time, so the clock
         goes back to that.
         """
-        led = max(0, self.at(mono_ns) - cycles) if self.known else 0
-        if led:
+        led = self.at(mono_ns) - cycles if self.known else 0
+        if led > 0:
             self.known = False
+        else:
+            led = 0
         self.suggest(cycles, mono_ns)
         self.heard, self.heard_ns = cycles, mono_ns
         return led
@@ -129,7 +131,9 @@ class LineClock:
     def carried(self, mono_ns: int) -> int:
         """The time of the anchor, carried on to now."""
         cycles, since = self.anchor
-        return cycles + cycles_in(mono_ns - since) if mono_ns > since else cycles
+        if mono_ns <= since:
+            return cycles
+        return cycles + (mono_ns - since) * CYCLES // NANOSECONDS  # `cycles_in`: every frame asks several times
 
 
 class ObserverClock:
@@ -251,9 +255,10 @@ class ObserverClock:
         return line.nap is not None or line.at(self._mono_ns) >= first - BEHIND - line.allowance
 
     def _line(self, line: Hashable) -> LineClock:
-        if line not in self._lines:
-            self._lines[line] = LineClock(self.allowance)
-        return self._lines[line]
+        found = self._lines.get(line)
+        if found is None:
+            found = self._lines[line] = LineClock(self.allowance)
+        return found
 
     def _unwrap(self, time32: int) -> int:
         """The value nearest to the newest time."""
@@ -268,6 +273,9 @@ class ObserverClock:
             left, since = self._left
             self.jumped += cycles - left - cycles_in(max(0, mono_ns - since))
             self._restarted = False
-        self._newest = cycles if self._newest is None else max(self._newest, cycles)
-        self._mono_ns = max(self._mono_ns, mono_ns)
-        self._choose()
+        if self._newest is None or cycles > self._newest:
+            self._newest = cycles
+        if mono_ns > self._mono_ns:
+            self._mono_ns = mono_ns
+        if len(self._lines) > 1 or not self._awaited:  # an only line stays the one that is awaited
+            self._choose()

@@ -45,9 +45,8 @@ class Verdict(Enum):
     LATE = "late"  # right, but a newer report was there, or the window of its clock is just over
     UNCHECKED = "unchecked"  # no time is known, or it is right for the time before that started afresh
 
-    @property
-    def is_let_in(self) -> bool:
-        return self is Verdict.GOOD or self is Verdict.UNPROTECTED
+    def __init__(self, word: str) -> None:
+        self.is_let_in = word in ("good", "unprotected")
 
 
 WORDS = {

@@ -111,30 +111,35 @@ class Doubts:
     """Up to when something unnamed was sent that may have led to what is out of an order."""
 
     def __init__(self) -> None:
-        self._greatest: When = ()
-        self._by_mote: dict[int, When] = {}  # whose messages may have such causes
+        self._greatest: When = ()  # for what led to messages of any mote,
+        self._whose = -1  # which is this one,
+        self._others: When = ()  # and for what led to messages of all others
         self._about: dict[
             int, When
         ] = {}  # whose messages may be such causes, where only some motes are in doubt
 
     def extend(self, out: Out) -> None:
-        source, until, node = out.name.source, out.until, out.node
-        if until > self._by_mote.get(source, ()):
-            self._by_mote[source] = until
-            if until > self._greatest:
-                self._greatest = until
-        if node is not None and (node.told.unsure or node.lost):
+        until, node = out.until, out.node
+        if until > self._others:
+            self._raise(out.name.source, until)
+        if node is not None and (node.lost or node.told.unsure):
             for mote, until in out.doubtful().items():
                 self._about[mote] = max(self._about.get(mote, ()), until)
+
+    def _raise(self, source: int, until: When) -> None:
+        if source == self._whose:
+            self._greatest = max(until, self._greatest)
+        elif until > self._greatest:
+            self._greatest, self._whose, self._others = until, source, self._greatest
+        else:
+            self._others = until
 
     def cover(self, out: Out) -> bool:
         """Whether a message may have led to one that is out; a mote's own order is known."""
         source, when = out.name.source, out.when
-        if when < self._greatest and any(
-            when < until for mote, until in self._by_mote.items() if mote != source
-        ):
+        if when < (self._others if source == self._whose else self._greatest):
             return True
-        return when < self._about.get(source, ())
+        return bool(self._about) and when < self._about.get(source, ())
 
 
 class OrderCount:

@@ -158,16 +158,17 @@ class Timeline:
         a frame without a record."""
         frame, message, error = self._reader.read(arrival.packet)
         counts = self.gateway(arrival.gateway)
-        if isinstance(frame, ActiveMessage) and isinstance(message, Idle):
+        if not isinstance(frame, ActiveMessage) or message is None:
+            counts.frames += 1
+            return TimedFrame(frame, message, error)
+        if isinstance(message, Idle):
             return self._take_idle(arrival, counts, frame, message)
         counts.frames += 1
-        if not isinstance(frame, ActiveMessage) or message is None:
-            return TimedFrame(frame, message, error)
         pairing = counts.pairing
         if isinstance(message, Heard):
             if pairing.announces(frame.data) or pairing.surely_foreign:
                 return TimedFrame(frame, message, posed=True)
-            return TimedFrame(frame, message, happenings=self._take_record(arrival, counts, message))
+            return TimedFrame(frame, message, "", None, None, self._take_record(arrival, counts, message))
         heard, orphans = pairing.match(frame.data)
         counts.orphans += orphans
         counts.foreign &= not pairing.native
@@ -175,6 +176,8 @@ class Timeline:
             read = self._unpaired(arrival, counts, frame, message)
             return read if guess is None else read._replace(cycles=guess)
         found = self._confirm(arrival, counts, heard) if pairing.doubted_ns is not None else ()
+        if self.guard is None and isinstance(message, Data):
+            return TimedFrame(frame, message, "", heard, pairing.cycles, found)
         verdict, proves = Verdict.GOOD, None
         if self.guard is not None:
             verdict = self.guard.judge(
@@ -319,10 +322,12 @@ class Timeline:
         if heard.epoch == self.epoch:
             reading = self.clock.hear(arrival.gateway, heard.time, mono_ns)
             counts.pairing.cycles = reading.cycles
-            self._learn_round(heard.round, heard.time, reading.cycles)
-            found += self._tell_reading(arrival, counts, reading)
-            if reading.restarted and self.guard is not None:
-                self.guard.started_afresh(arrival.mono_ns, before)
+            if reading.led or reading.restarted:
+                found += self._tell_reading(arrival, counts, reading)
+            if self.guard is not None:
+                self._learn_round(heard.round, heard.time, reading.cycles)
+                if reading.restarted:
+                    self.guard.started_afresh(arrival.mono_ns, before)
         return found
 
     def _take_time(
