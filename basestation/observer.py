@@ -53,6 +53,7 @@ class Observer:
         clock = deployment.clock
         self.patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
         self._numbers, self._strays = Numbers(self.patience), Numbers(self.patience)
+        self._has_mics, self._late_guess = deployment.security.mic > 0, deployment.late_guess
         self._rule = self._make(policy, phi, tolerate)
         self.received = 0
         self.duplicates = 0
@@ -99,10 +100,10 @@ class Observer:
         nobody knows it, two messages of one number are copies.
         """
         heard = now if heard is None else heard
-        if self.is_stray(data):
+        if not data.in_sync and self.is_stray(data):
             return self._receive_stray(data, now, token, digest)
-        source, known = data.source, self._reader.newest(data.source)
-        tick = heard if timed else UNTIMED
+        source, reader = data.source, self._reader
+        tick, known = heard if timed else UNTIMED, reader.newest(source)
         found = self._numbers.accept(source, data.boot, data.sequence, tick, known, digest)
         sequence, number = found.sequence, found.number
         if not number:
@@ -111,32 +112,27 @@ class Observer:
         self.received += 1
         if found.fresh:
             if known is not None:
-                self._reader.forget(source)
+                reader.forget(source)
             self._rule.join(source, number)
-        bounded = self._reader.bounded
-        at = heard + self._deployment.late_guess if guessed else heard
-        stamp = self._reader.read(data.stamp, source, number, at)
+        bounded = reader.bounded
+        at = heard + self._late_guess if guessed else heard
+        stamp = reader.read(data.stamp, source, number, at)
         in_sync = data.in_sync and timed  # nobody can order what came at an unknown time
         message = Message(
             source, sequence, stamp, in_sync, data.data, number - sequence, token, heard, guessed
         )
         rule = self._rule
         # A rule that need not wait for a tick has let go all that was due in it before this message came.
-        before = [] if rule.timed else rule.due(now)
-        late = rule.late
+        deliveries = [] if rule.timed else rule.due(now)
+        before = rule.late
         taken = rule.receive(message, now)
-        return Reception(
-            found,
-            message,
-            rule.late > late,
-            self._reader.bounded > bounded,
-            not taken,
-            deliveries=before + rule.due(now),
-        )
+        late = rule.late > before  # by itself: others that leave now may be late, too
+        deliveries += rule.due(now)
+        return Reception(found, message, late, reader.bounded > bounded, not taken, False, deliveries)
 
     def is_stray(self, data: Data) -> bool:
         """Whether it has a MIC that holds no time."""
-        return not data.in_sync and self._deployment.security.mic > 0
+        return self._has_mics and not data.in_sync
 
     def _receive_stray(self, data: Data, now: int, token: Any, digest: int) -> Reception:
         """It may be of any time: its stamp is read by itself alone, and no silence makes a copy a new message."""
@@ -163,7 +159,7 @@ class Observer:
         known = self._reader.newest(data.source)
         if known is not None and (fresh or known - number >= ROUND // 2):
             self._reader.forget(data.source)
-        at = heard + self._deployment.late_guess if guessed else heard
+        at = heard + self._late_guess if guessed else heard
         stamp = self._reader.read(data.stamp, data.source, number, at)
         return Message(data.source, sequence, stamp, data.in_sync, data.data, number - sequence)
 

@@ -18,7 +18,9 @@ _CODES = {"u8": "B", "i8": "b", "u16": "H", "u32": "I"}
 _ONE, _TWO = Struct("<HBBB"), Struct(">BHHBBB")
 _ONE_AT, _TWO_AT = 1 + _ONE.size, 1 + _TWO.size  # where the payload begins
 _DATA = {TYPE_OF[tinyos, "data"]: tinyos for tinyos in (1, 2)}
-_FLAGS = [(bool(f & 1), bool(f & 2), bool(f & 4), f >> 3 & 7, f >> 6) for f in range(256)]  # what each byte says
+_FLAGS = [
+    (bool(f & 1), bool(f & 2), bool(f & 4), f >> 3 & 7, f >> 6) for f in range(256)
+]  # what each byte says
 
 
 def read_packet(packet: bytes) -> ActiveMessage | Ack:

@@ -52,9 +52,10 @@ class Message(NamedTuple):
 
 def key(message: Message, ties: Ties = "sequence") -> tuple[int, ...]:
     """The lexicographic key of `less`. With "arrival" it has no sequence: the paper's order, which is not total."""
-    stamp = message.stamp
-    tail = (message.source, message.sequence) if ties == "sequence" else (message.source,)
-    return (stamp.top, *stamp.kn, *tail)
+    r, c, kn = message.stamp
+    if ties == "sequence":
+        return (r + c, *kn, message.source, message.sequence)
+    return (r + c, *kn, message.source)
 
 
 def unwrap(field: int, now: int, epsilon: int, modulus: int) -> int:

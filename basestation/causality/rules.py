@@ -118,15 +118,18 @@ class TimedRule(Rule):
         """Judge whether a message is late, and queue it."""
         tick = self._clock
         last_tick = deadline(message.stamp, self._phi, self._epsilon, self._delta)
-        late = (now if message.heard is None else message.heard) > last_tick
+        heard = message.heard
+        late = (now if heard is None else heard) > last_tick
         self.late += late
         # A message is due after the tick of its deadline: within it a lesser one may still arrive. phi = 0 asks for no
         # wait at all, only that the sender's clock has been reached.
         due_at = last_tick + 1 if self._phi else last_tick
-        self._hold(order, Delivery(message, tick, max(due_at, tick), late))
+        self._hold(order, Delivery(message, tick, due_at if due_at > tick else tick, late))
 
     def due(self, now: int) -> list[Delivery]:
         self._settle(now)
+        if not self._ready:
+            return []
         ready, self._ready = self._ready, []
         return ready
 
@@ -137,10 +140,12 @@ class TimedRule(Rule):
         return None if first == NEVER else first + 1
 
     def _settle(self, now: int) -> None:
-        """Move all whose tick is over to the ready ones."""
-        if now > self._clock:
-            self._clock = now
-        while self._first() < self._clock:
+        """Move all whose tick is over to the ready ones. What comes in a tick leaves in that one or later, so there is
+        none between two looks in one tick."""
+        if now <= self._clock:
+            return
+        self._clock = now
+        while self._first() < now:
             self._ready.append(self._release())
 
     @abstractmethod
@@ -204,7 +209,10 @@ class Cbd(TimedRule):
         heapq.heappush(self._heap, (order, delivery))
 
     def _first(self) -> int:
-        return max(self._heap[0][1].left, self._last) if self._heap else NEVER
+        if not self._heap:
+            return NEVER
+        left = self._heap[0][1].left
+        return left if left > self._last else self._last
 
     def _release(self) -> Delivery:
         delivery = heapq.heappop(self._heap)[1]

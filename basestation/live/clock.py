@@ -133,7 +133,9 @@ class LineClock:
         cycles, since = self.anchor
         if mono_ns <= since:
             return cycles
-        return cycles + (mono_ns - since) * CYCLES // NANOSECONDS  # `cycles_in`: every frame asks several times
+        return (
+            cycles + (mono_ns - since) * CYCLES // NANOSECONDS
+        )  # `cycles_in`: every frame asks several times
 
 
 class ObserverClock:

@@ -172,7 +172,7 @@ class Station:
 
     def advance(self, mono_ns: int, clock: int | None = None) -> list[Happening]:
         """Time has passed: deliver all that is due. `clock`: how far a log says the clock had got by then."""
-        tick = self.timeline.advance(mono_ns, clock)
+        tick, alarms = self.timeline.advance(mono_ns, clock), self.alarms
         found: list[Happening] = []
         if (
             tick is not None and tick != self._asked
@@ -180,8 +180,8 @@ class Station:
             self._asked = tick
             if due := self.observer.due(tick):
                 found = self._deliver(due)
-        if self.alarms.next_check is not None and self.timeline.mono_ns >= self.alarms.next_check:
-            for alarm in self.alarms.check(*self.timeline.now):
+        if alarms.next_check is not None and self.timeline.mono_ns >= alarms.next_check:
+            for alarm in alarms.check(*self.timeline.now):
                 found.append(alarm)
                 if isinstance(alarm, Alarm) and alarm.what == "gateway" and alarm.raised:
                     self.timeline.clock.lose(alarm.subject)
@@ -262,10 +262,11 @@ class Station:
         return self.alarms.unread(count.gateway, counts, count.unread, *self.timeline.now)
 
     def _take_packet(self, arrival: Arrival, guess: int | None) -> list[Happening]:
-        counts = self.timeline.gateway(arrival.gateway)
-        found = self.alarms.gateway_seen(arrival.gateway, counts, *self.timeline.now)
-        read = self.timeline.read(arrival, guess)
-        if self.timeline.clock.jumped != self._jumped:
+        timeline = self.timeline
+        counts = timeline.gateway(arrival.gateway)
+        found = self.alarms.gateway_seen(arrival.gateway, counts, *timeline.now)
+        read = timeline.read(arrival, guess)
+        if timeline.clock.jumped != self._jumped:
             self._note_afresh()
         frame, message = read.frame, read.message
         if isinstance(message, Idle) and not read.posed:
@@ -286,7 +287,7 @@ class Station:
             self.decision = Decision(Fate.POSED, read.cycles, read.heard)
             text = "a record that only a gateway makes came by radio; it is not believed"
             found += [*read.happenings, self._strange(arrival, "gateway's record", text)]
-            return [*found, *self.alarms.posed(arrival.gateway, counts, *self.timeline.now)]
+            return [*found, *self.alarms.posed(arrival.gateway, counts, *timeline.now)]
         if isinstance(message, Data) and isinstance(frame, ActiveMessage):
             found += read.happenings
             found += self._take_data(arrival, frame, message, read)
@@ -294,14 +295,14 @@ class Station:
         if not isinstance(message, Heard):
             self.decision = _plain_decision(read)
         if isinstance(frame, Ack):
-            return [*found, Acknowledged(*self.timeline.now, arrival.gateway, frame.token)]
+            return [*found, Acknowledged(*timeline.now, arrival.gateway, frame.token)]
         if frame is None or message is None:
             return [*found, self._strange(arrival, "no packet", read.error)]
         if isinstance(message, Unknown):
             return [*found, self._strange(arrival, message.reason.name.lower(), str(message))]
-        arrived = Arrived(
-            *self.timeline.now, arrival.gateway, frame, message, read.heard, read.cycles, proves=read.proves
-        )
+        arrived = Arrived(*timeline.now, arrival.gateway, frame, message, read.heard, read.cycles)
+        if read.proves is not None:
+            arrived.proves = read.proves
         if isinstance(message, Health):
             if self._is_copy(message):
                 return [*found, replace(arrived, copy=True), *read.happenings]
@@ -395,37 +396,38 @@ class Station:
     def _take_data(
         self, arrival: Arrival, frame: ActiveMessage, data: Data, read: TimedFrame
     ) -> list[Happening]:
-        motes = self.deployment.network.motes
+        network, timeline = self.deployment.network, self.timeline
+        motes = network.motes
         if data.source >= motes:
             self.decision = Decision(Fate.STRANGER, read.cycles, read.heard)
             text = f"source {data.source} is no mote of this deployment, which has 0..{motes - 1}"
             return [self._strange(arrival, "source", text)]
         # The log has `reached` and when the message was heard, so a replay gives the rule the same tick. A line that
         # lagged has set the clock back to when the message was heard.
-        cycles, reached = read.cycles, self.timeline.reached
+        heard, cycles, reached = read.heard, read.cycles, timeline.reached
         timed = cycles is not None
-        heard_tick = self._tick(cycles if timed else reached)
-        tick = min(self._tick(reached), heard_tick)
+        tick = self._tick(reached)
+        heard_tick = tick if cycles is None else timeline.tick(cycles)
+        tick = heard_tick if heard_tick < tick else tick
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
-        digest, guessed = data_digest(frame.data, self.layout), read.heard is None and timed
+        digest, guessed = data_digest(frame.data, self.layout), heard is None and timed
         reception = self.observer.receive(data, tick, heard_tick, held, timed, guessed, digest)
         if tick != self._asked:  # a timer has run ahead: in its tick this message may be due
             self._asked = None
         counts, message, numbered = self._mote(data.source), reception.message, reception.numbered
         self.decision = self._decide(read, reception, held.in_sync)
         found = self._count_boot(counts, data, numbered.before, reception.stray)
-        if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
-            counts.rssi = read.heard.rssi
-            counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
-        here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
+        if heard is not None and heard.rssi != RSSI_UNKNOWN:
+            counts.rssi = heard.rssi
+            counts.relayed = is_relayed(data, frame.source, counts.health, network)
+        here = (*timeline.now, arrival.gateway, frame, data, heard, cycles, reached)
         if message is None:
             counts.duplicates += 1
             return [*found, Arrived(*here, copy=True)]
         self.received += 1
         held.name = Name(data.source, data.boot, message.sequence)
-        held.number, held.late = self.received, reception.late
-        held.differs = numbered.differs
-        found.append(Arrived(*here, held.name, self.received, differs=held.differs))
+        held.number, held.late, held.differs = self.received, reception.late, numbered.differs
+        found.append(Arrived(*here, held.name, self.received, False, held.differs))
         if held.differs:
             found += self.alarms.imitated(data.source, counts, *self.timeline.now)
         counts.bounded += reception.bounded
@@ -603,22 +605,22 @@ class Station:
         overdue_ns = 0 if due_ns is None else max(0, mono_ns - max(due_ns, held.mono_ns))
         counts.holds.add(held_ms)
         self.holds.add(held_ms)
-        return Delivered(
+        return Delivered(  # by place: names take as long again, and every message makes one
             mono_ns,
             wall_ns,
-            name=held.name,
-            data=held.data,
-            number=held.number,
-            place=self.delivered,
-            arrived=held.arrived,
-            left=delivery.left,
-            held_ms=held_ms,
-            overdue_ms=overdue_ns / MS,
-            late=held.late or late,
-            in_sync=held.in_sync,
-            concurrent=delivery.concurrent,
-            tentative=held.tentative,
-            differs=held.differs,
+            held.name,
+            held.data,
+            held.number,
+            self.delivered,
+            held.arrived,
+            delivery.left,
+            held_ms,
+            overdue_ns / MS,
+            held.late or late,
+            held.in_sync,
+            delivery.concurrent,
+            held.tentative,
+            held.differs,
         )
 
     def _gave_up(self, name: Name, missing: Iterable[tuple[int, int]]) -> GaveUp:

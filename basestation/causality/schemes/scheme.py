@@ -122,7 +122,8 @@ class StampReader(ABC):
         self._hear(source, number)
 
     def _hear(self, source: int, number: int) -> None:
-        self._newest[source] = self._own[source] = max(number, self._own.get(source, number))
+        newest = self._own.get(source, number)
+        self._newest[source] = self._own[source] = number if number > newest else newest
 
     def _number(self, source: int, field: int, teller: int) -> int:
         """What a counter for a mote means in a message of another; 0: nobody knows."""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from basestation.causality.order import Message, Stamp, unwrap
+from basestation.causality.modular import unwrap
+from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule, make_rule
 
 from .scheme import Carry, Count, Fields, Scheme, StampCodec, StampReader
@@ -82,7 +83,7 @@ class TimedScheme(Scheme):
 
     def decode(self, fields: Sequence[int], now: int) -> Stamp:
         """The stamp that `fields` mean to a receiver whose clock showed `now` at reception."""
-        r = unwrap(fields[0], now, self.lead, self.modulus)
+        r = unwrap(fields[0], now + self.lead, self.modulus)
         if self.carries_c:
             return Stamp(r, fields[1], tuple(fields[2:]))
         return Stamp(r, 0, tuple(fields[1:]))
