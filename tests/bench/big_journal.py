@@ -4,10 +4,10 @@
 
 One simulated network is played over and over, each time later. Numbers, times and check sums are those of a real
 journal, and segments end where the writer ends them. From play to play time goes on by whole turns of the stamp's
-clock, and each mote's count by whole turns of the sequence field, so that at most 255 messages of a mote are lost in
-between. The data of a message ends with the number of the play: with the same bytes it would be a replay.
+clock, and each mote boots. The data of a message ends with the number of the play: with the same bytes it would be a
+replay.
 
-A message is three records: the heard record, the message, and the observer's clock. Some messages come twice, over
+A frame is three records: the heard record, the frame, and the station's decision. Some messages come twice, over
 another relay; motes send beacons and health messages.
 """
 
@@ -23,7 +23,18 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.journal.decision import DECIDER, DECISION
+from basestation.causality.boots import BOOTS
+from basestation.journal.decision import (
+    DECIDER,
+    DECISION,
+    FRESH,
+    IN_SYNC,
+    LONG_BYTES,
+    PAIRED,
+    REBOOTED,
+    SHORT_BYTES,
+    Fate,
+)
 from basestation.journal.reader import SUFFIX
 from basestation.journal.record_format import (
     HEAD,
@@ -53,7 +64,8 @@ BEACON_S, HEALTH_S = 10, 60
 COPIED = 0.1  # of the messages
 SALT = 0x0C0FFEE0  # the same in each: benches are repeated
 COVERED_FROM = 8  # of a record: its check sum covers the rest
-PLACES = 3  # heard record, frame, clock
+PLACES = 3  # heard record, frame, decision
+ROUND = 256  # of the sequence field
 WRAP = 1 << 32  # of the wire's times
 TURN_BYTES = 2  # of a message's data
 WIDTH = 48  # bytes that any packet fits in
@@ -71,7 +83,9 @@ class Arrivals:
     payload: Bytes
     length: Bytes
     ahead: Ints  # a beacon's or health message's own time, against when it was heard
-    first: NDArray[np.bool_]  # a message that is no copy: the observer notes its clock
+    first: NDArray[np.bool_]  # a message that is no copy
+    source: Ints  # of a message; -1: it is none
+    sequence: Ints  # of a message, unwrapped
 
     def __len__(self) -> int:
         return len(self.cycles)
@@ -95,10 +109,12 @@ class Play:
     layout: DataLayout
     arrivals: Arrivals
     turn: int
+    opens: NDArray[np.bool_]  # the first message of each mote
+    numbers: Ints  # by how much each mote's numbers rise from play to play
 
     @property
     def records(self) -> int:
-        return int(2 * len(self.arrivals) + self.arrivals.first.sum())
+        return PLACES * len(self.arrivals)
 
 
 def play_of(world: WorldOptions = WORLD, scheme: str = "kn") -> Play:
@@ -119,7 +135,11 @@ def play_of(world: WorldOptions = WORLD, scheme: str = "kn") -> Play:
     silence = (PATIENCE + 1) * (clock.delta + 2 * clock.epsilon) << clock.tick_log2
     lap = layout.stamp.modulus << clock.tick_log2
     arrivals = Arrivals.in_order(messages, copies, beacons, healths)
-    return Play(deployment, layout, arrivals, -(-(end + silence) // lap) * lap)
+    opens = np.zeros(len(arrivals), np.bool_)
+    opens[[int(np.argmax(arrivals.source == mote)) for mote in range(world.motes)]] = True
+    last = [int(messages.sequence[messages.source == mote].max(initial=-1)) for mote in range(world.motes)]
+    rise = ((np.array(last) + 1) // ROUND + 2) * ROUND
+    return Play(deployment, layout, arrivals, -(-(end + silence) // lap) * lap, opens, rise)
 
 
 def _messages(table: Any, layout: DataLayout, shift: int) -> Arrivals:
@@ -132,6 +152,8 @@ def _messages(table: Any, layout: DataLayout, shift: int) -> Arrivals:
         length=payloads.length,
         ahead=np.zeros(count, np.int64),
         first=np.ones(count, np.bool_),
+        source=table["source"].to_numpy().astype(np.int64),
+        sequence=table["sequence"].to_numpy(),
     )
 
 
@@ -154,6 +176,8 @@ def _regular(
         length=np.full(count, payload.shape[1], np.uint8),
         ahead=np.zeros(count, np.int64),
         first=np.zeros(count, np.bool_),
+        source=np.full(count, -1),
+        sequence=np.zeros(count, np.int64),
     )
 
 
@@ -179,30 +203,42 @@ def records_of(play: Play, turn: int, number: int) -> Written:
     cycles = arrivals.cycles + turn * play.turn
     payload = _with_times(arrivals, cycles, layout)
     _put_turn(payload, arrivals, turn, layout)
-    kept = np.ones((len(arrivals), PLACES), np.bool_)
-    kept[:, 2] = arrivals.first
-    numbers = number + np.cumsum(kept).reshape(kept.shape) - 1
+    numbers = number + np.arange(PLACES * len(arrivals)).reshape(-1, PLACES)
     content = np.zeros((len(arrivals), PLACES, WIDTH), np.uint8)
-    lengths = np.zeros(kept.shape, np.int64)
+    lengths = np.zeros(numbers.shape, np.int64)
     check = bulk.payload_crc16(replace(Frames.of_payloads(payload, layout), length=arrivals.length))
     heard = _heard(layout, cycles, check, turn * len(arrivals), play.deployment.network.motes)
     kinds = np.full(len(arrivals), Heard.AM_TYPE, np.uint8)
     heard_lengths = np.full(len(arrivals), size(Heard), np.uint8)
-    lengths[:, 0] = _put_packets(content[:, 0], kinds, heard, heard_lengths, layout)
+    wire = heard.view(np.uint8).reshape(len(heard), -1)
+    lengths[:, 0] = _put_packets(content[:, 0], kinds, wire, heard_lengths, layout)
     lengths[:, 1] = _put_packets(content[:, 1], arrivals.kind, payload, arrivals.length, layout)
-    noted = np.zeros(len(arrivals), DECISION)
-    noted["frame"], noted["clock"], noted["heard"] = numbers[:, 1], cycles, cycles
-    content[:, 2, : DECISION.itemsize], lengths[:, 2] = (
-        noted.view(np.uint8).reshape(-1, DECISION.itemsize),
-        DECISION.itemsize,
-    )
-    head = np.zeros(kept.shape, HEAD)
+    decided = _decided(play, turn, cycles, heard)
+    decided["frame"] = numbers[:, 1]
+    content[:, 2] = decided.view(np.uint8).reshape(-1, LONG_BYTES)
+    lengths[:, 2] = np.where(arrivals.source >= 0, LONG_BYTES, SHORT_BYTES)
+    head = np.zeros(numbers.shape, HEAD)
     head["mark"], head["number"], head["length"] = np.void(RECORD_MARK), numbers, lengths
     head["kind"] = [RecordKind.FRAME, RecordKind.FRAME, RecordKind.DECISION]
     head["mono_ns"] = (cycles * 1_953_125 // 64)[:, None]  # 32768 cycles are a second
     head["wall_ns"] = WALL_NS + head["mono_ns"]
-    opens = np.broadcast_to([True, True, False], kept.shape)
-    return _checked(head[kept], content[kept], lengths[kept], opens[kept])
+    opens = np.broadcast_to([True, True, False], numbers.shape)
+    return _checked(head.reshape(-1), content.reshape(-1, WIDTH), lengths.reshape(-1), opens.reshape(-1))
+
+
+def _decided(play: Play, turn: int, cycles: Ints, heard: NDArray[np.void]) -> NDArray[np.void]:
+    """What a station that does not wait would decide on the frames of a play."""
+    arrivals, rows = play.arrivals, np.zeros(len(cycles), DECISION)
+    ours, opens = arrivals.source >= 0, play.opens[: len(cycles)]
+    for name in ("time", "gateway", "flags", "epoch", "rssi", "lqi"):
+        rows[name] = heard[name]
+    rows["bits"], rows["heard"] = PAIRED, cycles
+    rows["fate"] = np.where(arrivals.first, Fate.MESSAGE, np.where(ours, Fate.DUPLICATE, Fate.RECORD))
+    rows["clock"], rows["sequence"], rows["life"] = cycles, arrivals.sequence, turn
+    above = turn * play.numbers[arrivals.source]
+    rows["number"] = np.where(arrivals.first, above + arrivals.sequence + 1, 0)
+    rows["marks"] = IN_SYNC + opens * (FRESH + REBOOTED * (turn > 0))
+    return rows
 
 
 def _with_times(arrivals: Arrivals, cycles: Ints, layout: DataLayout) -> Bytes:
@@ -219,17 +255,21 @@ def _with_times(arrivals: Arrivals, cycles: Ints, layout: DataLayout) -> Bytes:
 
 
 def _put_turn(payload: Bytes, arrivals: Arrivals, turn: int, layout: DataLayout) -> None:
-    mine = np.flatnonzero(arrivals.kind == layout.am_type)
+    """The boot, and a part of the data, tell plays apart."""
+    mine = np.flatnonzero(arrivals.source >= 0)
+    payload[mine, layout.flags_at] |= turn % BOOTS << bulk.BOOT_SHIFT
     for place, byte in enumerate(turn.to_bytes(TURN_BYTES, "big")):
         payload[mine, arrivals.length[mine] - TURN_BYTES + place] = byte
 
 
-def _heard(layout: DataLayout, cycles: Ints, check: NDArray[np.uint16], before: int, gateway: int) -> Bytes:
+def _heard(
+    layout: DataLayout, cycles: Ints, check: NDArray[np.uint16], before: int, gateway: int
+) -> NDArray[np.void]:
     rows = np.zeros(len(cycles), bulk.record_dtype(Heard, layout.byteorder))
     rows["gateway"], rows["flags"], rows["check"], rows["time"] = gateway, 7, check, cycles % WRAP
     rows["sequence"] = (before + np.arange(len(cycles))) % 256
     rows["rssi"], rows["lqi"] = -50 - cycles % 40, 90 + cycles % 16
-    return rows.view(np.uint8).reshape(len(rows), -1)
+    return rows
 
 
 def _put_packets(rows: Bytes, kinds: Bytes, payload: Bytes, length: Bytes, layout: DataLayout) -> Ints:
@@ -310,7 +350,7 @@ def write_big_journal(
     site: str = "bench",
     segment_bytes: int = SEGMENT_BYTES,
 ) -> int:
-    """Write a journal of at most this many records, less than a message fewer, and return their number."""
+    """Write a journal of at most this many records, less than a frame fewer, and return their number."""
     play = play or play_of()
     header = Header(
         run=run,
@@ -328,8 +368,7 @@ def write_big_journal(
     while (left := records - segments.records) >= PLACES:
         shorter = play
         if left < play.records:
-            fits = np.cumsum(2 + play.arrivals.first) <= left
-            shorter = replace(play, arrivals=play.arrivals.chosen(fits))
+            shorter = replace(play, arrivals=play.arrivals.chosen(np.arange(left // PLACES)))
         segments.write(records_of(shorter, turn, segments.records))
         turn += 1
     segments.close()
