@@ -483,32 +483,21 @@ def repair(folder: Path) -> None:
         """
         basestation log parts logs
         basestation log parts logs --again
-        basestation log parts logs --key site.key
         """
     )
 )
 @folder_argument
 @click.option("--again", is_flag=True, help="Make all parts again, not only those that are missing.")
 @common.deployment_option(required=False)
-@common.key_option(beside=False)
 @_speaks_plainly
-def parts(folder: Path, again: bool, deployment: Path | None, key: Path | None) -> None:
-    """Make the Parquet parts of all closed segments in FOLDER.
-
-    Messages with MICs are checked by --key FILE, and parts that were made without it are made again; without it they
-    are taken unchecked, and told of.
-    """
+def parts(folder: Path, again: bool, deployment: Path | None) -> None:
+    """Make the Parquet parts of all closed segments in FOLDER, as the base station decided on their frames."""
     from basestation.journal.parquet_parts import make_parts
-    from packet_formats.keys import KeyFault, read_key
 
     described = common.load_deployment(deployment) if deployment else None
-    try:
-        known = read_key(key) if key else None
-    except KeyFault as error:
-        common.fail(str(error))
 
     def make(path: Path) -> None:
-        made = make_parts(path, _LogFaults(), again=again, deployment=described, key=known)
+        made = make_parts(path, _LogFaults(), again=again, deployment=described)
         common.echo(f"{path}: {many(len(made), 'part')} made")
 
     _each(folder, make)

@@ -11,7 +11,6 @@ import click
 
 from basestation.cli import common
 from basestation.journal.parquet_parts import PartRoller, make_parts
-from basestation.journal.reader import read_journal
 from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import Recovery, interrupted_runs, recover
 from basestation.journal.retention import Keep, parse_keep, remove_old
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from basestation.journal.writer import Sync
     from basestation.live.station import Station
     from basestation.sources import Source
-    from packet_formats.deployment import Deployment
 
 
 def read_keep(texts: Iterable[str], logs: Path | None) -> Keep | None:
@@ -48,7 +46,7 @@ def open_log(
     say: Callable[[str], None],
 ) -> JournalWriter | RunRoller:
     """The log of a run, closed with the stack; with `keep` one run after the other."""
-    _recover(logs, station.deployment)
+    _recover(logs)
     parts: dict[Path, PartRoller] = {}
     guard = station.timeline.guard
     if guard is not None:
@@ -57,7 +55,7 @@ def open_log(
     def begin() -> JournalWriter:
         run = new_run_id()
         folder = logs / run
-        parts[folder] = PartRoller(folder, station.deployment.key)
+        parts[folder] = PartRoller(folder)
         log = JournalWriter(
             folder,
             station.deployment,
@@ -109,14 +107,12 @@ def _finish_parts(roller: PartRoller, folder: Path) -> None:
         )
 
 
-def _recover(logs: Path, deployment: Deployment) -> None:
-    """Recover interrupted runs. No fault of theirs keeps this run from starting. Those of another deployment may have
-    another key, or none."""
+def _recover(logs: Path) -> None:
+    """Recover interrupted runs. No fault of theirs keeps this run from starting."""
     for run in interrupted_runs(logs):
         try:
             common.note(_recovered(recover(run)))
-            same = read_journal(run).header.deployment == deployment.to_toml()
-            make_parts(run, lambda fault: common.note(str(fault)), key=deployment.key if same else None)
+            make_parts(run, lambda fault: common.note(str(fault)))
         except (JournalError, OSError) as error:
             common.note(f"an earlier run could not be recovered: {error}", style="yellow")
 

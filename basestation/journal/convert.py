@@ -24,8 +24,8 @@ from packet_formats.values import Value
 
 from .decision import NO_TIME, Fate
 from .field_truth import FieldTruth
-from .message_table import ReadMessages, read_all
 from .parquet_parts import origin_of
+from .projection import Projection, project_all
 from .reader import Journal, Report
 from .record_format import JournalError, Record, RecordKind
 
@@ -43,6 +43,9 @@ LEFT_OUT = {
     Fate.UNTIMED: "came before the time was known",
     Fate.STRANGER: "came from a mote that the deployment does not have",
     Fate.FORGED: "had a wrong MIC: forged, or played again",
+    Fate.REPLAYED: "had been played again",
+    Fate.LATE: "took too long to be believed",
+    Fate.UNDECIDED: "came when the station was interrupted",
 }
 CSV_ROWS = 1 << 16  # at a time
 KINDS = {kind.value: kind.name.lower() for kind in RecordKind}
@@ -52,9 +55,8 @@ def trace_of(
     journal: Journal, deployment: Deployment, report: Report, tell: Callable[[str], None] = lambda text: None
 ) -> Trace:
     """The whole run as a trace, without events: only the motes know those. Messages that don't fit are reported."""
-    segments = (segment.records for segment in journal.segments(report))
     empty = messages_schema().empty_table()
-    readings = list(read_all(segments, deployment))
+    readings = project_all(journal, deployment, report)
     for text in _left_out(readings):
         tell(text)
     truth = FieldTruth(deployment)
@@ -73,9 +75,9 @@ def trace_of(
     )
 
 
-def _left_out(readings: Sequence[ReadMessages]) -> Iterator[str]:
+def _left_out(readings: Sequence[Projection]) -> Iterator[str]:
     for fate, why in LEFT_OUT.items():
-        count = sum(int(np.count_nonzero(reading.fates == fate)) for reading in readings)
+        count = sum(reading.count(fate) for reading in readings)
         if count:
             yield f"{many(count, 'message')} {why}, and {_are(count)} left out"
 
@@ -176,7 +178,7 @@ def _plain(record: Record, layout: DataLayout | None, motes: int | None) -> dict
 def _own(record: Record, kind: str) -> dict[str, Any]:
     """The content of a record that the base station itself wrote; `JournalError` if it is invalid."""
     if kind == "decision":
-        return _decision(record.decision())
+        return {"decision": _decision(record.decision())}  # it has a gateway of its own
     if kind == "counters":
         return {"counters": record.plain()}
     if kind == "lost":

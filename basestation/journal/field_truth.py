@@ -162,11 +162,11 @@ class FieldReader:
         self.graph: CausalGraph = self._observer.graph(window)
         self._nodes: list[Node | None] = []
         self.settled = 0  # rows from the first on whose vectors are final
-        self._above: dict[int, int] | None = None if tails is None else {}
+        self._above: dict[int, int] = {}
         for tail in tails or ():
             self.graph.resume(tail.source, tail.number, tail.above, tail.heard)
             self._observer.resume(tail.source, tail.number)
-            self._above[tail.source] = tail.above  # type: ignore[index]
+            self._above[tail.source] = tail.above
 
     @property
     def refused(self) -> int:
@@ -175,12 +175,12 @@ class FieldReader:
     def read(self, table: pa.Table) -> list[Node | None]:
         """The node of each row; None for a copy of an earlier one, a stray, and one that cannot be numbered."""
         messages = messages_in(table, self._deployment)
-        if self._above is None:
-            found = [self._read(*message) for message in messages]
-        else:
+        if is_numbered(table):
             numbers = zip(*(table[name].to_pylist() for name in ("sequence", "number")), strict=True)
             named = zip(messages, numbers, strict=True)
             found = [self._place(*message[:-1], *number) for message, number in named]
+        else:
+            found = [self._read(*message) for message in messages]
         self._nodes += found
         self._count()
         return found
@@ -210,8 +210,8 @@ class FieldReader:
         return None if found.message is None or found.stray else self._add(found.message, data, heard)
 
     def _place(self, data: Data, heard: int, guessed: bool, sequence: int, number: int | None) -> Node | None:
-        """The node of a row of a part: its number is that of the table, the same in every part."""
-        if number is None or self._above is None:
+        """The node of a row by the number that the table has."""
+        if number is None:
             return None
         above = number - sequence
         fresh = above > self._above.get(data.source, above - 1)
@@ -240,6 +240,11 @@ class FieldReader:
             if node is not None and not node.settled:
                 break
             self.settled += 1
+
+
+def is_numbered(table: pa.Table) -> bool:
+    """Whether the rows have numbers; the traces of older versions have none."""
+    return bool(table["number"].null_count < len(table))
 
 
 def messages_in(table: pa.Table, deployment: Deployment) -> Iterator[tuple[Data, int, bool, int]]:

@@ -17,9 +17,10 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 from packet_formats.records import RSSI_UNKNOWN, Reason
 
-from .decision import Fate
+from .decision import NO_TIME, Fate
 from .merging import Chunk
-from .message_table import LQI_KNOWN, NOTHING, ReadMessages
+from .message_table import ReadMessages
+from .projection import LQI_KNOWN, Projection
 from .record_format import RecordKind, Records
 
 FRAMES = pa.schema(
@@ -62,11 +63,27 @@ WHY = {
 }
 
 FORGED = "its MIC is wrong: forged, or an old message that was played again"
+REPLAYED = "an old message that was played again"
+TOO_LATE = "its MIC is right, but it took too long to be believed"
+POSED = "a record that only a gateway makes, and it came by radio"
+UNDECIDED = "the log has no decision on it: the writer was interrupted"
 UNCHECKED = "its MIC can't be checked: nobody told the network's time then, or it is of the root epoch before"
-REFUSED = (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE, Fate.FORGED, Fate.UNCHECKED)
+BY_FATE = {
+    Fate.UNTIMED: "came before anything told the time: its stamp can't be read",
+    Fate.FORGED: FORGED,
+    Fate.UNCHECKED: UNCHECKED,
+    Fate.REPLAYED: REPLAYED,
+    Fate.LATE: TOO_LATE,
+    Fate.POSED: POSED,
+    Fate.UNDECIDED: UNDECIDED,
+}
+REFUSED = (Fate.FOREIGN, Fate.STRANGER, Fate.NO_MESSAGE, *BY_FATE)
 
 
-def frame_rows(chunk: Chunk, reading: ReadMessages | None, journals: Sequence[str]) -> pa.Table:
+Reading = Projection | ReadMessages  # the latter until Spark's ingest reads decisions, too
+
+
+def frame_rows(chunk: Chunk, reading: Reading | None, journals: Sequence[str]) -> pa.Table:
     """The rows for all records of any kind: a journal can be made from them again. `journals`: their names."""
     head = chunk.records.head
     columns: dict[str, Any] = {
@@ -122,46 +139,46 @@ def _words(index: NDArray[Any], words: Sequence[str]) -> pa.Array:
     return pa.array(words).take(pa.array(index, pa.int64()))
 
 
-def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str, Any]:
+def _projection(reading: Reading) -> Projection:
+    return reading.projection() if isinstance(reading, ReadMessages) else reading
+
+
+def _read_columns(frames: NDArray[np.bool_], reading: Reading) -> dict[str, Any]:
     """The columns read from the frames, aligned with all records."""
-    names, heard = reading.names, reading.heard
-    said, flags = heard.rows, heard.rows["flags"]
-    nobody = ~heard.known
+    found = _projection(reading)
+    at, decided = np.flatnonzero(frames), found.decided
+    flags, lost = decided["flags"], ~found.paired
 
-    def spread(values: NDArray[Any], unknown: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+    def spread(
+        name: str, values: NDArray[Any], unknown: NDArray[np.bool_], at: NDArray[Any] = at
+    ) -> pa.Array:
         whole, mask = np.zeros(len(frames), values.dtype), np.ones(len(frames), np.bool_)
-        whole[frames], mask[frames] = values, unknown
-        return pa.array(whole, kind, mask=mask)
+        whole[at], mask[at] = values, unknown
+        return pa.array(whole, FRAMES.field(name).type, mask=mask)
 
-    columns = {
-        name: spread(names.data[name], ~names.known, FRAMES.field(name).type)
-        for name in ("source", "boot", "hops")
+    none = np.zeros(len(found.places), np.bool_)
+    of_data = {name: (found.data[name], none) for name in ("source", "boot", "hops")}
+    of_data["life"] = decided["life"][found.places], found.strays  # of a stray nobody knows it
+    of_data["sequence"] = decided["sequence"][found.places], none
+    of_frame = {
+        "gateway": (decided["gateway"], lost),
+        "epoch": (decided["epoch"], lost),
+        "rssi": (decided["rssi"], lost | (decided["rssi"] == RSSI_UNKNOWN)),
+        "lqi": (decided["lqi"], lost | (flags & LQI_KNOWN == 0)),
+        "synced": (flags & SYNCED != 0, lost),
+        "root": (flags & ROOT != 0, lost),
+        "heard_time": (decided["time"], lost),
+        "heard": (decided["heard"], decided["heard"] == NO_TIME),
     }
-    sealed = "mic" in (names.data.dtype.names or ())
-    stray = ~names.data["in_sync"] if sealed else np.zeros(len(nobody), np.bool_)
-    columns["life"] = spread(names.life, ~names.known | stray, pa.int64())  # of a stray nobody knows it
-    columns["sequence"] = spread(names.sequence, ~names.known, pa.int64())
-    columns |= {
-        name: spread(said[name], nobody | unknown, FRAMES.field(name).type)
-        for name, unknown in (
-            ("gateway", False),
-            ("epoch", False),
-            ("rssi", said["rssi"] == RSSI_UNKNOWN),
-            ("lqi", flags & LQI_KNOWN == 0),
-        )
-    }
-    fates = spread(reading.fates, np.zeros(len(nobody), np.bool_), pa.int64())
-    return columns | {
-        "fate": pa.array(FATES).take(fates),
-        "synced": spread((flags & SYNCED).astype(np.bool_), nobody, pa.bool_()),
-        "root": spread((flags & ROOT).astype(np.bool_), nobody, pa.bool_()),
-        "heard_time": spread(said["time"], nobody, pa.int64()),
-        "heard": spread(reading.cycles, reading.cycles == NOTHING, pa.int64()),
-    }
+    columns = {name: spread(name, *column, at[found.places]) for name, column in of_data.items()}
+    columns |= {name: spread(name, *column) for name, column in of_frame.items()}
+    fates = np.zeros(len(frames), np.int64)
+    fates[at] = found.fates
+    return columns | {"fate": pa.array(FATES).take(pa.array(fates, mask=~frames))}
 
 
 def refused(
-    chunk: Chunk, reading: ReadMessages, deployment: Deployment
+    chunk: Chunk, reading: Reading, deployment: Deployment
 ) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Frames that should have given a message and did not, and unknown frames: whose, why, and which."""
     frames, fates = reading.frames, reading.fates
@@ -180,15 +197,6 @@ def refused(
             yield journal, why, {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
 
 
-def refused_by_mic(reading: ReadMessages, deployment: Deployment) -> int:
-    """How many messages had a wrong MIC, or one that nobody could check. A beacon without its proof is no message."""
-    at = np.flatnonzero(np.isin(reading.fates, (Fate.FORGED, Fate.UNCHECKED)))
-    if not len(at):
-        return 0
-    _, reasons = _data_in(reading.frames.chosen(at), deployment)
-    return int(((reading.fates[at] == Fate.FORGED) | (reasons == Reason.OK)).sum())
-
-
 def _data_in(frames: Records, deployment: Deployment) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """What frames say as data, and why those that are none are none."""
     layout = layout_of(deployment)
@@ -198,10 +206,4 @@ def _data_in(frames: Records, deployment: Deployment) -> tuple[NDArray[Any], NDA
 def _why(fate: int, reason: int, source: int, motes: int) -> str:
     if fate == Fate.STRANGER:
         return f"source {source} is no mote of this deployment, which has 0..{motes - 1}"
-    if fate == Fate.FORGED:
-        return FORGED
-    if fate == Fate.UNCHECKED:
-        return UNCHECKED
-    if fate == Fate.UNTIMED:
-        return "came before anything told the time: its stamp can't be read"
-    return WHY[Reason(reason)]
+    return BY_FATE.get(Fate(fate)) or WHY[Reason(reason)]

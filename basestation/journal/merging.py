@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .message_table import NOTHING, Ints
+from .decision import NO_TIME
 from .record_format import JournalError, Records
+
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ class _AwaitedFrames:
     stream: Iterator[Records]
     records: Records | None = None
     keys: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    newest: int = NOTHING
+    newest: int = NO_TIME
     ended: bool = False
 
     def fill(self) -> bool:

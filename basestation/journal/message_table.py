@@ -42,7 +42,8 @@ from packet_formats.records import (
     records_of,
 )
 
-from .decision import NO_TIME, Fate
+from .decision import DECISION, NO_TIME, PAIRED, STRAY, Fate
+from .projection import Projection
 from .record_format import HEAD, RecordKind, Records
 from .sealed_frames import ToldTimes, check_data, health_rounds, is_old, proven_beacons
 
@@ -163,6 +164,19 @@ class ReadMessages:
     cycles: Ints
     duplicate_sources: NDArray[np.uint16]  # whose copies they were
     carry: Carry
+
+    def projection(self) -> Projection:
+        """The same in the form that decisions give."""
+        names, places = self.names, np.flatnonzero(self.names.known)
+        decided = np.zeros(len(self.frames), DECISION)
+        decided["fate"], decided["heard"], decided["clock"] = self.fates, self.cycles, NO_TIME
+        decided["bits"] = np.where(self.heard.known, PAIRED, 0)
+        for name in ("time", "gateway", "flags", "epoch", "rssi", "lqi"):
+            decided[name] = self.heard.rows[name]
+        decided["life"], decided["sequence"] = names.life, names.sequence
+        if "mic" in (names.data.dtype.names or ()):
+            decided["marks"][places] = np.where(names.data["in_sync"][places], 0, STRAY)
+        return Projection(self.messages, self.frames, decided, places, names.data[places])
 
 
 def read_messages(

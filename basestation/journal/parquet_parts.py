@@ -10,7 +10,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,12 +18,11 @@ import pyarrow as pa
 from basestation.traces.files import open_table, write_table
 from basestation.traces.schema import metadata
 from packet_formats.deployment import Deployment
-from packet_formats.keys import Key
 from packet_formats.phrases import many, visible
 
-from . import locking
-from .frame_table import refused_by_mic
-from .message_table import Carry, ReadMessages, read_messages
+from . import fast, locking
+from .decision import Fate
+from .projection import Projection, decider_of, project_segment
 from .reader import (
     Journal,
     JournalNote,
@@ -38,10 +37,11 @@ from .record_format import JournalError
 from .recovery import make_folder, sync_folder
 
 PARTS = "messages"
-META_CARRY = b"causeway.carry"
 META_SEGMENT = b"causeway.segment"
+META_DECIDER = b"causeway.decider"  # the version of the rules by which its frames were decided
 META_MICS = b"causeway.mics"  # whether the MICs of its messages were checked; not there if they have none
 CHECKED, UNCHECKED = "checked", "unchecked"
+Marks = dict[bytes, str]
 
 
 def part_paths(folder: Path) -> list[Path]:
@@ -49,69 +49,72 @@ def part_paths(folder: Path) -> list[Path]:
 
 
 def make_parts(
-    folder: Path,
-    report: Report,
-    *,
-    again: bool = False,
-    deployment: Deployment | None = None,
-    key: Key | None = None,
+    folder: Path, report: Report, *, again: bool = False, deployment: Deployment | None = None
 ) -> list[Path]:
     """Make the parts of all closed segments that have none yet, or of all. The last segment is open while it is
     written.
 
-    Each part's metadata holds what its segment leaves to the next, so making a part needs only the one before it. A
-    deployment is given where the log's own is not to be read. MICs are checked by the key; parts that were made
-    without it are then made again. Without it the report says how many messages nobody checked.
+    A part needs its segment only. One whose frames were decided anew since is made again. A deployment is given where
+    the log's own is not to be read. The report says how many messages nobody checked, and how many were refused.
     """
     journal = read_journal(folder)
     journal.tell_remarks(report)
-    deployment = replace(deployment or journal.deployment, key=key)
+    deployment = deployment or journal.deployment
     closed = journal.paths[: -1 if locking.is_taken(folder) else None]
     mode = make_folder(folder / PARTS)
-    carry, made, unchecked, refused, taken = Carry(), [], 0, 0, 0
-    sealed = deployment.security.mic > 0
+    made, found, unchecked = [], [], 0
     for path in closed:
-        part = folder / PARTS / f"{path.stem}.parquet"
-        if part.exists() and not again:
-            if not (sealed and key is not None and mics_of(part) != CHECKED):
-                carry = _carry_of(part)
-                continue
-            again = True  # those after it go on from it
-        segment = read_segment(path)
+        part, marks = folder / PARTS / f"{path.stem}.parquet", _marks(path)
+        if part.exists() and not again and _marks_of(part) == marks:
+            continue
+        segment = read_segment(path, fast.walk(), journal.header.salt)
         if (other := foreign(segment, journal.header.run)) is not None:
             report(other)
             continue
-        reading = _make(journal, deployment, segment, part, carry, report, mode)
-        carry = reading.carry
-        unchecked += len(reading.messages) if sealed and key is None else 0
-        refused += refused_by_mic(reading, deployment)
-        taken += len(reading.messages)
+        found.append(_make(journal, deployment, segment, part, marks, report, mode))
+        unchecked += len(found[-1].messages) if marks.get(META_MICS) == UNCHECKED else 0
         made.append(part)
+    for text in _remarks(found, unchecked):
+        report(JournalNote(folder, text))
+    return made
+
+
+def _remarks(found: list[Projection], unchecked: int) -> Iterator[str]:
+    taken = sum(len(one.messages) for one in found)
+    refused = sum(one.count(fate) for one in found for fate in (Fate.FORGED, Fate.REPLAYED, Fate.UNCHECKED))
+    undecided = sum(one.count(Fate.UNDECIDED) for one in found)
     if refused:
         doubt = "" if taken else ": is this the network's key?"
-        report(JournalNote(folder, f"{many(refused, 'message')} refused by their MIC, {taken} taken{doubt}"))
+        yield f"{many(refused, 'message')} refused by their MIC, {taken} taken{doubt}"
     if unchecked:
-        report(JournalNote(folder, f"{many(unchecked, 'message')} unchecked: nobody gave the network's key"))
-    return made
+        yield f"{many(unchecked, 'message')} unchecked: nobody gave the network's key"
+    if undecided:
+        yield f"{many(undecided, 'frame')} without a decision: `basestation log decide` makes it"
+
+
+def _marks(segment: Path) -> Marks:
+    """What a part says of the decisions that it was made by."""
+    header = decider_of(segment)
+    if header is None:
+        return {}
+    known = {META_MICS: header.mics} if header.mics not in ("", "absent") else {}
+    return {META_DECIDER: str(header.decider), **known}
+
+
+def _marks_of(part: Path) -> Marks | None:
+    """The same of a part that is there; None if it can't be read."""
+    with (
+        contextlib.suppress(pa.ArrowException, OSError),
+        part.open("rb") as file,
+    ):  # Arrow opens UTF-8 paths only
+        said = open_table(file).schema_arrow.metadata or {}
+        return {key: str(said[key], errors="replace") for key in (META_DECIDER, META_MICS) if key in said}
+    return None
 
 
 def mics_of(part: Path) -> str | None:
     """Whether the MICs in a part were checked; None where it does not say."""
-    with contextlib.suppress(pa.ArrowException, OSError), part.open("rb") as file:
-        said = (open_table(file).schema_arrow.metadata or {}).get(META_MICS)
-        return None if said is None else str(said, errors="replace")
-    return None
-
-
-def _carry_of(part: Path) -> Carry:
-    try:
-        with part.open("rb") as file:  # Arrow opens no path that is not UTF-8
-            return Carry.from_json(open_table(file).schema_arrow.metadata[META_CARRY].decode())
-    except (pa.ArrowException, ValueError, KeyError, TypeError, RecursionError) as error:
-        why = type(error).__name__
-        raise JournalError(
-            f"{part}: it does not say how to go on ({why}); `basestation log parts --again` makes it anew"
-        ) from None
+    return (_marks_of(part) or {}).get(META_MICS)
 
 
 def _make(
@@ -119,26 +122,24 @@ def _make(
     deployment: Deployment,
     segment: JournalSegment,
     part: Path,
-    carry: Carry,
+    marks: Marks,
     report: Report,
     mode: int,
-) -> ReadMessages:
+) -> Projection:
     for fault in faults_of(segment):
         report(fault)
-    reading = read_messages(segment.records, deployment, carry)
+    found = project_segment(segment, deployment)
     said = metadata(journal.header.run, deployment, origin_of(journal))
-    said |= {META_SEGMENT: segment.path.name, META_CARRY: reading.carry.to_json()}
-    if deployment.security.mic:
-        said[META_MICS] = UNCHECKED if deployment.key is None else CHECKED
+    said |= {META_SEGMENT: segment.path.name, **marks}
     partial = part.with_name(f".{part.name}.{os.getpid()}")
     try:
         partial.touch(mode)
-        write_table(reading.messages.replace_schema_metadata(said), partial)
+        write_table(found.messages.replace_schema_metadata(said), partial)
         partial.replace(part)
     finally:
         partial.unlink(missing_ok=True)
     sync_folder(part.parent)
-    return reading
+    return found
 
 
 def origin_of(journal: Journal) -> str:
@@ -148,8 +149,8 @@ def origin_of(journal: Journal) -> str:
 class PartRoller:
     """Makes parts while the journal is written: pass `closed` to the writer, and call `finish` after closing it."""
 
-    def __init__(self, folder: Path, key: Key | None = None) -> None:
-        self._folder, self._key = folder, key
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._worker: subprocess.Popen[bytes] | None = None
 
     def closed(self, path: Path) -> None:
@@ -159,14 +160,11 @@ class PartRoller:
             with contextlib.suppress(OSError):  # no memory for it now: made at the end
                 self._worker = subprocess.Popen(
                     command,
-                    stdin=subprocess.PIPE,
+                    stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     start_new_session=True,
                 )
-                assert self._worker.stdin is not None
-                with self._worker.stdin as pipe:  # others see a command's arguments
-                    pipe.write(self._key.secret if self._key else b"")
 
     def finish_apart(self) -> None:
         """Wait until a process of its own has made the rest: for a run that ended while others go on."""
@@ -177,7 +175,7 @@ class PartRoller:
     def finish(self, report: Report) -> list[Path]:
         """Make the rest here, the last segment's part among it."""
         self._wait()
-        return make_parts(self._folder, report, key=self._key)
+        return make_parts(self._folder, report)
 
     def _wait(self) -> None:
         if self._worker is not None:
@@ -187,11 +185,9 @@ class PartRoller:
 def _main(arguments: list[str]) -> None:
     with contextlib.suppress(OSError):
         os.nice(10)  # an observer that delivers in time comes first
-    secret = sys.stdin.buffer.read()
-    key = Key(secret) if secret else None
     for folder in arguments:
         try:
-            make_parts(Path(folder), lambda fault: print(visible(str(fault)), file=sys.stderr), key=key)
+            make_parts(Path(folder), lambda fault: print(visible(str(fault)), file=sys.stderr))
         except (JournalError, OSError) as error:
             sys.exit(f"{folder}: {error}")
 

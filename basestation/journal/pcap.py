@@ -12,6 +12,8 @@ import struct
 from collections.abc import Iterator
 from typing import IO
 
+import numpy as np
+
 from packet_formats.air import air_format
 from packet_formats.boards import CC2420
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
@@ -21,7 +23,7 @@ from packet_formats.pcap import write_packets
 from packet_formats.records import RSSI_UNKNOWN, Heard, Status
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
 
-from .message_table import LQI_KNOWN, read_all
+from .projection import LQI_KNOWN, project_segment
 from .reader import Journal, Report
 
 LINK_TYPE = 283  # LINKTYPE_IEEE802_15_4_TAP
@@ -36,13 +38,12 @@ def write_pcap(journal: Journal, deployment: Deployment, file: IO[bytes], report
 
 def _frames(journal: Journal, deployment: Deployment, report: Report) -> Iterator[tuple[int, bytes]]:
     layout, channel = layout_of(deployment), deployment.network.channel
-    segments = (segment.records for segment in journal.segments(report))
-    for reading in read_all(segments, deployment):
-        heards = zip(reading.heard.known.tolist(), reading.heard.rows.tolist(), strict=True)
-        for record, (known, row) in zip(reading.frames, heards, strict=True):
+    for segment in journal.segments(report):
+        found = project_segment(segment, deployment)
+        for record, known, said in zip(found.frames, found.paired.tolist(), found.decided, strict=True):
             packet = _on_air(record.payload)
             if packet is not None and not isinstance(decode_message(packet, layout), Heard | Status):
-                heard = Heard(*row) if known else None
+                heard = said if known else None
                 yield record.wall_ns, tap_header(heard, channel) + AIR.frame(packet)
 
 
@@ -54,16 +55,17 @@ def _on_air(raw: bytes) -> ActiveMessage | None:
     return None if isinstance(packet, Ack) else packet
 
 
-def tap_header(heard: Heard | None, channel: int) -> bytes:
+def tap_header(heard: np.void | None, channel: int) -> bytes:
+    """`heard`: the decision on the frame, if it has a heard record."""
     values = [_value(FCS, struct.pack("<B", 1))]
     if channel:
         values.append(_value(CHANNEL, struct.pack("<HB", channel, 0)))
     if heard is not None:
-        values.append(_value(START, struct.pack("<Q", -(-heard.time * 10**9 // CRYSTAL_HZ))))
-        if heard.rssi != RSSI_UNKNOWN:
-            values.append(_value(STRENGTH, struct.pack("<f", heard.rssi)))
-        if heard.flags & LQI_KNOWN:
-            values.append(_value(QUALITY, struct.pack("<B", heard.lqi)))
+        values.append(_value(START, struct.pack("<Q", -(-int(heard["time"]) * 10**9 // CRYSTAL_HZ))))
+        if heard["rssi"] != RSSI_UNKNOWN:
+            values.append(_value(STRENGTH, struct.pack("<f", heard["rssi"])))
+        if heard["flags"] & LQI_KNOWN:
+            values.append(_value(QUALITY, struct.pack("<B", heard["lqi"])))
     body = b"".join(values)
     return struct.pack("<BBH", 0, 0, 4 + len(body)) + body
 

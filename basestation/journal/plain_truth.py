@@ -28,7 +28,7 @@ from basestation.traces.schema import CAUSES, LATER
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
-from .field_truth import Columns, Tail, decoded, guessed_early, messages_in, vector_column
+from .field_truth import Columns, Tail, decoded, guessed_early, is_numbered, messages_in, vector_column
 
 Ints = NDArray[np.int64]
 
@@ -41,7 +41,7 @@ class PlainReader:
     def __init__(self, deployment: Deployment, window: int, tails: Iterable[Tail] | None) -> None:
         clock, self._deployment = deployment.clock, deployment
         self._scheme, self._layout = scheme_of(deployment), layout_of(deployment)
-        self._observer = Observer(deployment, "none") if tails is None else None
+        self._observer = Observer(deployment, "none")
         together = clock.delta + 2 * clock.epsilon
         self._limits = Limits(PATIENCE * together, together + 1, window, self._scheme.reach)
         self._motes = deployment.network.motes
@@ -101,9 +101,9 @@ class PlainReader:
     def _numbered(self, table: pa.Table) -> tuple[Ints, Ints]:
         """The number of each row, and how far it is above its sequence number; 0 where it has none.
 
-        Of a part they are in the table, the same in every part; a run's are those that the observer would give.
+        They are in the table; those of a table without any are what the observer would give.
         """
-        if self._observer is None:
+        if is_numbered(table):
             number = pc.fill_null(table["number"], 0).to_numpy()
             return number, number - table["sequence"].to_numpy()
         found = [

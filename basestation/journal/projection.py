@@ -166,10 +166,10 @@ def decisions_path(segment: Path) -> Path:
     return later if later.is_file() else segment
 
 
-def decisions_of(segment: JournalSegment) -> NDArray[np.void]:
-    """The decisions on a segment's frames, as rows of `DECISION`."""
-    path = decisions_path(segment.path)
-    return (segment if path == segment.path else read_segment(path)).records.decisions()
+def decisions_of(segment: Path, records: Records) -> NDArray[np.void]:
+    """The decisions on the frames of a segment with these records, as rows of `DECISION`."""
+    path = decisions_path(segment)
+    return (records if path == segment else read_segment(path).records).decisions()
 
 
 def decider_of(segment: Path) -> Header | None:
@@ -182,8 +182,9 @@ def project_segment(segment: JournalSegment, deployment: Deployment) -> Projecti
 
     One frame may be undecided: the writer was interrupted behind it.
     """
-    decisions = decisions_of(segment)
-    found = project(segment.records, deployment, decisions)
+    records = segment.records
+    decisions = decisions_of(segment.path, records)
+    found = project(records, deployment, decisions)
     undecided = found.count(Fate.UNDECIDED)
     is_old = segment.header is None or not segment.header.decider
     if undecided and not len(decisions) and (undecided > 1 or is_old):

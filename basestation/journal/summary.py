@@ -14,7 +14,7 @@ from basestation.traces.value_summary import ValueSummary
 from packet_formats.deployment import Deployment
 
 from .decision import Fate
-from .message_table import Carry, ReadMessages, read_messages
+from .projection import Projection, project_segment
 from .reader import Finding, Journal, JournalFault, JournalHole, JournalNote, JournalSegment, senseless
 from .record_format import End, Header, JournalError, RecordKind, Records
 
@@ -79,7 +79,7 @@ class Summary:
 def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
     """Sum up a journal. Without a deployment, frames are counted but not read."""
     summary = Summary(journal.header)
-    carry, span = Carry(), _Span()
+    span = _Span()
     numbers: Numbers = {}
     strength: dict[int, list[int]] = defaultdict(list)
     down: dict[int, int] = {}
@@ -93,10 +93,9 @@ def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
         _count_lines(summary, records, down)
         _count_own(summary, segment)
         if deployment:
-            reading = read_messages(records, deployment, carry)
-            carry = reading.carry
+            reading = project_segment(segment, deployment)
             _count_fates(summary, reading)
-            _count_untimed(summary, reading, numbers, deployment.security.mic > 0)
+            _count_untimed(summary, reading, numbers)
             _count_motes(summary, reading, numbers, strength)
             _sum_values(summary, reading, deployment)
     summary.first_wall_ns, summary.last_wall_ns, summary.span_ns = span.wall[0], span.wall[1], span.length
@@ -169,7 +168,7 @@ def _count_own(summary: Summary, segment: JournalSegment) -> None:
             summary.faults.append(senseless(segment, at, record, error))
 
 
-def _count_fates(summary: Summary, reading: ReadMessages) -> None:
+def _count_fates(summary: Summary, reading: Projection) -> None:
     lines = reading.frames.head["gateway"]
     for gateway in np.unique(lines).tolist():
         counts = np.bincount(reading.fates[lines == gateway], minlength=len(Fate)).tolist()
@@ -206,7 +205,7 @@ def _count_stray(numbers: Numbers, boot: tuple[int, int]) -> None:
 
 def _count_motes(
     summary: Summary,
-    reading: ReadMessages,
+    reading: Projection,
     numbers: Numbers,
     strength: dict[int, list[int]],
 ) -> None:
@@ -223,27 +222,27 @@ def _count_motes(
             _count_number(numbers, (source, boot), sequence)
         if rssi is not None:
             strength[source].append(rssi)
-    copies = reading.duplicate_sources
+    copies = reading.data["source"][reading.fates[reading.places] == Fate.DUPLICATE]
     for source, count in zip(*np.unique(copies, return_counts=True), strict=True):
         _mote(summary, int(source)).duplicates += int(count)
 
 
-def _count_untimed(summary: Summary, reading: ReadMessages, numbers: Numbers, sealed: bool) -> None:
+def _count_untimed(summary: Summary, reading: Projection, numbers: Numbers) -> None:
     """Count what came before the time was known: out of sync, as it was when it was listened to."""
-    for row in np.flatnonzero(reading.fates == Fate.UNTIMED).tolist():
-        told, sequence = reading.names.data[row], int(reading.names.sequence[row])
+    for at in np.flatnonzero(reading.fates[reading.places] == Fate.UNTIMED).tolist():
+        told, row = reading.data[at], reading.places[at]
         mote = _mote(summary, int(told["source"]))
         _count_message(mote, int(reading.frames.head["wall_ns"][row]))
         mote.out_of_sync += 1
         mote.saturated += bool(told["saturated"])
         boot = mote.mote, int(told["boot"])
-        if sealed and not told["in_sync"]:
+        if reading.strays[at]:
             _count_stray(numbers, boot)
         else:
-            _count_number(numbers, boot, sequence)
+            _count_number(numbers, boot, int(reading.decided["sequence"][row]))
 
 
-def _sum_values(summary: Summary, reading: ReadMessages, deployment: Deployment) -> None:
+def _sum_values(summary: Summary, reading: Projection, deployment: Deployment) -> None:
     source = reading.messages["source"].to_numpy()
     for value in deployment.data:
         numbers = value_of(reading.messages["values"], value.name).to_numpy()

@@ -1,7 +1,7 @@
 """Makes a trace of a testbed run: what a base station at its gateways would have logged, and what really happened.
 
-The gateways' lines are read as a journal is. The truth comes from the flight recorders: which sends led to each
-message, and every send and merged reception in its true order.
+The gateways' lines go through a station, and become a table as a journal does. The truth comes from the flight
+recorders: which sends led to each message, and every send and merged reception in its true order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from basestation.causality.modular import nearest
 from basestation.causality.truth import VectorTruth
-from basestation.journal.message_table import read_messages
+from basestation.journal.projection import project
 from basestation.journal.record_format import Record, RecordKind, Records, encode_record
+from basestation.live.station import Station
 from basestation.traces.files import Trace
 from basestation.traces.schema import KINDS, binary_column, events_schema
 from packet_formats.deployment import Deployment
@@ -78,10 +79,24 @@ def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:
     return Records.of(b"".join(raw), starts)
 
 
+def decisions_on(records: Records, deployment: Deployment) -> NDArray[np.void]:
+    """What a station decides on these frames, as rows of `DECISION`."""
+    station, raw = Station(deployment), list[bytes]()
+    for record in records:
+        if (line := record.line()) is not None:
+            station.take(line)
+            if station.decision is not None:
+                decided = station.decision.encode(record.number)
+                raw.append(encode_record(record._replace(kind=RecordKind.DECISION, payload=decided)))
+    starts = np.cumsum([0, *map(len, raw)])[:-1].tolist()
+    return Records.of(b"".join(raw), starts).decisions()
+
+
 def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "testbed") -> Trace:
     deployment = network.deployment
     recorded = sorted((e for e in events if isinstance(e, RecordedEvent)), key=lambda event: event.t)
-    messages = read_messages(records_of(events, network), deployment).messages
+    records = records_of(events, network)
+    messages = project(records, deployment, decisions_on(records, deployment)).messages
     book, table = _truth(recorded, network)
     name = f"{deployment.to_toml()} {[(e.t, e.node, e.number) for e in recorded]}"
     return Trace(

@@ -76,14 +76,20 @@ def logged(
     folder: Path, lines: Iterable[Line], deployment: Deployment, station: Station | None = None, **options
 ) -> tuple[Station, list[Happening]]:
     """Play lines, and keep the log that the runner would keep."""
-    station, found = station or Station(deployment), []
+    station = station or Station(deployment)
     with JournalWriter(folder, deployment, "run-1", "never", **options) as journal:
-        for line in lines:
-            number = journal.append(line)
-            found += station.take(line)
-            if station.decision is not None:
-                journal.append_decision(number, line, station.decision)
-    return station, found
+        return station, append(journal, lines, station)
+
+
+def append(journal: JournalWriter, lines: Iterable[Line], station: Station) -> list[Happening]:
+    """Write lines and what the station decides on them."""
+    found: list[Happening] = []
+    for line in lines:
+        number = journal.append(line)
+        found += station.take(line)
+        if station.decision is not None:
+            journal.append_decision(number, line, station.decision)
+    return found
 
 
 def append_note(journal: JournalWriter, text: str, mono_ns: int, wall_ns: int) -> None:
@@ -93,22 +99,21 @@ def append_note(journal: JournalWriter, text: str, mono_ns: int, wall_ns: int) -
 
 def write_everything(folder: Path, trace, arrivals, **options):
     """A journal with every kind of record in it."""
+    station = Station(trace.deployment)
     with JournalWriter(
         folder, trace.deployment, trace.run, "never", site="hill", sources=["sim@1"], **options
     ) as journal:
         append_note(journal, "begun, in München", 1, WALL_NS)
         for i, arrival in enumerate(arrivals):
-            number = journal.append(arrival)
-            cycles = arrival.mono_ns // TICK_NS << trace.deployment.clock.tick_log2
-            if i % 7 == 3:
-                journal.append_decision(number, arrival, noting(cycles, cycles if i % 2 else None))
+            append(journal, [arrival], station)
             if i % 50 == 49:
                 journal.append(Gap(0, arrival.mono_ns, arrival.wall_ns, False, "unplugged, «gone»"))
                 journal.append(Gap(0, arrival.mono_ns + 1, arrival.wall_ns + 1, True, "back"))
         last = arrivals[-1]
         journal.append_policy(PolicyChange(last.mono_ns, last.wall_ns, "dapw", 40), 1 << 40)
-        journal.append(Arrival(1, last.mono_ns, last.wall_ns, b"\x40\x07"))
-        journal.append(Arrival(1, last.mono_ns, last.wall_ns, b"\x99 no packet"))
+        for packet in (b"\x40\x07", b"\x99 no packet"):
+            odd = Arrival(1, last.mono_ns, last.wall_ns, packet)
+            journal.append_decision(journal.append(odd), odd, Decision(Fate.NO_MESSAGE))
         counters = {"fed": 12, "crc": {"count": 1, "bytes": 9}}
         journal.append_counters(0, counters, last.mono_ns, last.wall_ns)
 

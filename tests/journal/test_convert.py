@@ -8,11 +8,13 @@ import struct
 import subprocess
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from basestation.arrivals import Arrival
 from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
+from basestation.journal.decision import DECISION, LONG_BYTES, NO_TIME, SHORT_BYTES, Fate
 from basestation.journal.drawn_graph import write_dot, write_shiviz
 from basestation.journal.pcap import write_pcap
 from basestation.journal.record_format import Record, RecordKind
@@ -30,7 +32,7 @@ from packet_formats.values import values_in
 from tests.journal.logs import (
     VALUES,
     WALL_NS,
-    noting,
+    logged,
     put_behind,
     records,
     refuse,
@@ -79,10 +81,20 @@ def _payload(line):
     if line["kind"] == "gap":
         return bytes([line["back"]]) + line["reason"].encode()
     if line["kind"] == "decision":
-        return noting(line["clock"], line["heard"]).encode(line["frame"])
+        return _decision(line["decision"])
     if line["kind"] == "policy":
         return json.dumps({name: line[name] for name in ("policy", "phi", "clock")}).encode()
     return json.dumps(line["counters"]).encode() if line["kind"] == "counters" else line["text"].encode()
+
+
+def _decision(line):
+    row = np.zeros(1, DECISION)
+    for name in DECISION.names:
+        row[name] = (
+            NO_TIME if line[name] is None else line[name] if name != "fate" else Fate[line[name].upper()]
+        )
+    is_long = row["fate"][0] in (Fate.MESSAGE, Fate.DUPLICATE, Fate.UNTIMED)
+    return row.tobytes()[: LONG_BYTES if is_long else SHORT_BYTES]
 
 
 def read_csv(text, trace):
@@ -189,7 +201,7 @@ def test_a_sensor_without_a_reading_leaves_a_hole(tmp_path):
         deployment(), [{"name": "power", "sensor": "battery"}, {"name": "n", "type": "u16"}]
     )
     said = [(0, 0, ()), (0, 1, ())]
-    write(tmp_path, exchange(deployed, said, data=bytes.fromhex("ffff0100")), deployed)
+    logged(tmp_path, exchange(deployed, said, data=bytes.fromhex("ffff0100")), deployed)
     trace, file = trace_in(tmp_path), io.StringIO()
     assert trace.messages["values"].to_pylist() == 2 * [[("power", None), ("n", 1.0)]]
     write_csv(trace, file)
@@ -205,7 +217,7 @@ def test_a_sensor_without_a_reading_leaves_a_hole(tmp_path):
 def test_a_value_called_as_a_column_has_another_heading(tmp_path):
     named = [{"name": name, "type": "u8"} for name in ("time", "source", "n")]
     deployed = with_values(deployment(), named)
-    write(tmp_path, exchange(deployed, [(0, 0, ())], data=bytes([7, 8, 9])), deployed)
+    logged(tmp_path, exchange(deployed, [(0, 0, ())], data=bytes([7, 8, 9])), deployed)
     file = io.StringIO()
     write_csv(trace_in(tmp_path), file)
     head, row = csv.reader(io.StringIO(file.getvalue()))
@@ -216,7 +228,7 @@ def test_a_value_called_as_a_column_has_another_heading(tmp_path):
 
 def test_without_names_there_are_no_values(tmp_path):
     trace, arrivals = simulated(messages=40)
-    write(tmp_path, arrivals, trace.deployment)
+    logged(tmp_path, arrivals, trace.deployment)
     assert set(messages(tmp_path)["values"].to_pylist()) == {None}
     assert read_csv_of(trace_in(tmp_path)).equals(messages(tmp_path))
 
@@ -292,7 +304,7 @@ def exchange(deployed, said, flags=7, data=bytes(4)):
 
 def test_pcap_of_tinyos_2_names_sender_and_quality(tmp_path):
     deployed, file = deployment(tinyos=2), io.BytesIO()
-    write(tmp_path, exchange(deployed, [(1, 5, ()), (2, 9, ())]), deployed)
+    logged(tmp_path, exchange(deployed, [(1, 5, ()), (2, 9, ())]), deployed)
     write_pcap(read_journal(tmp_path), deployed, file, refuse)
     frames = list(read_pcap(file.getvalue()))
     assert [(message.source, message.group) for _, message, _ in frames] == [(1, 0x22), (2, 0x22)]
@@ -302,7 +314,7 @@ def test_pcap_of_tinyos_2_names_sender_and_quality(tmp_path):
 @pytest.mark.parametrize("tinyos", [1, 2])
 def test_tshark_reads_the_pcap(tmp_path, require_tool, tinyos):
     tshark, deployed, path = require_tool("tshark"), deployment(tinyos=tinyos), tmp_path / "run.pcap"
-    write(tmp_path / "log", exchange(deployed, [(1, 5, ()), (2, 9, ())]), deployed)
+    logged(tmp_path / "log", exchange(deployed, [(1, 5, ()), (2, 9, ())]), deployed)
     with path.open("wb") as file:
         write_pcap(read_journal(tmp_path / "log"), deployed, file, refuse)
     fields = [
@@ -353,7 +365,7 @@ def test_shiviz_gives_the_order_that_receipts_tell(tmp_path):
         (0, 0, ((2, 7),)),
         (3, 1, ((0, 200),)),
     ]
-    write(tmp_path, exchange(deployed, said), deployed)
+    logged(tmp_path, exchange(deployed, said), deployed)
     events, known = shiviz(messages(tmp_path), deployed)
     check_clocks(events)
     clocks = {(host, event): clock for host, clock, event in events}
@@ -370,7 +382,7 @@ def test_shiviz_gives_the_order_that_receipts_tell(tmp_path):
 
 def test_shiviz_refuses_a_circle(tmp_path):
     deployed = deployment(receipts=1)
-    write(tmp_path, exchange(deployed, [(0, 1, ((1, 1),)), (1, 1, ((0, 1),))]), deployed)
+    logged(tmp_path, exchange(deployed, [(0, 1, ((1, 1),)), (1, 1, ((0, 1),))]), deployed)
     events, _ = shiviz(messages(tmp_path), deployed)
     check_clocks(events)
     told: list[str] = []
@@ -400,7 +412,7 @@ def test_dot_draws_the_direct_causes(tmp_path):
     deployed, file = deployment(receipts=2), io.StringIO()
     said = [(0, 0, ()), (1, 0, ((0, 0),)), (2, 0, ((0, 0), (1, 0))), (0, 1, ()), (3, 0, ())]
     said.append((2, 3, ((0, 1),)))
-    write(tmp_path, exchange(deployed, said), deployed)
+    logged(tmp_path, exchange(deployed, said), deployed)
     known = write_dot(messages(tmp_path), deployed, file)
     drawn = file.getvalue().splitlines()
     assert drawn[0] == f'digraph "{deployed.network.name}" {{'

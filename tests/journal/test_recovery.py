@@ -27,7 +27,7 @@ from basestation.journal.record_format import (
 from basestation.journal.recovery import interrupted_runs, recover, repair
 from basestation.journal.walking import walk_fast
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
-from tests.journal.logs import records, refuse, refuse_damage, simulated, write, write_version_1
+from tests.journal.logs import logged, records, refuse, refuse_damage, simulated, write, write_version_1
 
 LINES = [Arrival(0, i, i, bytes([i]) * 20) for i in range(12)]
 RECORD = 36 + 20
@@ -297,7 +297,7 @@ def test_only_its_user_reads_a_log_unless_told_otherwise(tmp_path):
         journal(tmp_path / "shared" / "run")
         trace, arrivals = simulated(messages=20)
         for place in ("own", "shared"):
-            write(tmp_path / place / "parts", arrivals, trace.deployment)
+            logged(tmp_path / place / "parts", arrivals, trace.deployment)
             make_parts(tmp_path / place / "parts", refuse)
         (tmp_path / "own" / "000000.cwj").write_bytes(journal(tmp_path / "other")[1][:-3])
         repair(tmp_path / "own")
