@@ -339,7 +339,8 @@ class SureGraph:
             return
         effect.causes.setdefault(cause, how)
         cause.effects.append(effect)
-        effect.vector[:] = map(max, effect.vector, cause.vector)
+        known = zip(effect.vector, cause.vector, strict=True)
+        effect.vector = [own if own > other else other for own, other in known]
 
     def _hand_on(self, node: Node) -> Iterator[Growth]:
         """What is known of a message holds for its effects, and theirs. Somebody who names what is to come could make

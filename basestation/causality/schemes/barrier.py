@@ -80,8 +80,7 @@ class Barrier(Scheme):
         return 2 * self.constants.Z + self.constants.Y + self.constants.WIN
 
     def alias(self, message: Message) -> int | None:
-        _, _, close, _ = message.stamp.kn[:HEAD]
-        return None if close else self.alias_of(message.sequence)
+        return None if message.stamp.kn[2] else message.sequence % RESIDUES
 
     def alias_of(self, sequence: int) -> int:
         return sequence % RESIDUES
@@ -282,7 +281,8 @@ class BarrierReader(StampReader):
 
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
-        return self._scheme.as_read(Stamp(fields[0], 0, tuple(fields[1:])), now)
+        scheme = self._scheme
+        return Stamp(unwrap(fields[0], now + scheme.constants.Y, scheme.modulus), 0, tuple(fields[1:]))
 
 
 SCHEME = Barrier

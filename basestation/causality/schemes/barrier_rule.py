@@ -378,7 +378,9 @@ class BarrierRule(Rule):
         if self._clock - self._swept <= self._memory:
             return
         self._swept, oldest = self._clock, self._clock - self._memory
-        for known in self._known.values():
+        for link, known in self._known.items():
+            if len(link) == 2:
+                continue  # its successor's name for it finds it, too
             for _, one in known:
                 one.effects = [effect for effect in one.effects if effect.top >= oldest]
         self._known = _kept(self._known, lambda row: row[1].held or row[1].top >= oldest)
