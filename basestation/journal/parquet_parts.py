@@ -22,7 +22,7 @@ from packet_formats.phrases import many, visible
 
 from . import fast, locking
 from .decision import Fate
-from .projection import Projection, decider_of, project_segment
+from .projection import Projection, project_segment
 from .reader import (
     Journal,
     JournalNote,
@@ -35,6 +35,7 @@ from .reader import (
 )
 from .record_format import JournalError
 from .recovery import make_folder, sync_folder
+from .sidecar import decider_of
 
 PARTS = "messages"
 META_SEGMENT = b"causeway.segment"

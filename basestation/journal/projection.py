@@ -7,7 +7,6 @@ away changes no other row.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +22,10 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import RSSI_UNKNOWN, Heard, Reason
 
 from .decision import DECISION, GUESSED, IN_SYNC, NO_TIME, PAIRED, STRAY, Fate
-from .reader import Journal, JournalSegment, Report, read_header, read_segment
-from .record_format import HEAD, Header, JournalError, RecordKind, Records
+from .reader import Journal, JournalSegment, Report
+from .record_format import HEAD, JournalError, RecordKind, Records
+from .sidecar import decisions_of
 
-DECISIONS = "decisions"  # the folder of decisions that were made later
 LQI_KNOWN = 4  # of a heard record's flags
 OURS = (Fate.MESSAGE, Fate.DUPLICATE, Fate.UNTIMED)  # data of our motes
 
@@ -158,23 +157,6 @@ def _heard_columns(decided: NDArray[np.void]) -> dict[str, Any]:
 
 
 # ---- Segments ----
-
-
-def decisions_path(segment: Path) -> Path:
-    """Where the decisions on a segment's frames are: in a file beside it if they were made later, else in itself."""
-    later = segment.parent / DECISIONS / segment.name
-    return later if later.is_file() else segment
-
-
-def decisions_of(segment: Path, records: Records) -> NDArray[np.void]:
-    """The decisions on the frames of a segment with these records, as rows of `DECISION`."""
-    path = decisions_path(segment)
-    return (records if path == segment else read_segment(path).records).decisions()
-
-
-def decider_of(segment: Path) -> Header | None:
-    """The header that says who decided on a segment's frames; None if it is damaged."""
-    return read_header(decisions_path(segment))
 
 
 def project_segment(segment: JournalSegment, deployment: Deployment) -> Projection:

@@ -15,21 +15,38 @@ from numpy.typing import NDArray
 from packet_formats.deployment import Deployment
 
 from .decision import DECIDER, Decision, mics_of
-from .reader import JournalSegment, read_segment
-from .record_format import Ending, JournalError, Record, RecordKind, encode_header, encode_record, end_mark
+from .reader import JournalSegment, read_header, read_segment
+from .record_format import (
+    Ending,
+    Header,
+    JournalError,
+    Record,
+    RecordKind,
+    Records,
+    encode_header,
+    encode_record,
+    end_mark,
+)
 from .recovery import TEMPORARY, make_folder, sync_folder, write_whole
 
 DECISIONS = "decisions"
 
 
-def sidecar_of(segment: Path) -> Path:
-    return segment.parent / DECISIONS / segment.name
+def decisions_path(segment: Path) -> Path:
+    """Where the decisions on a segment's frames are: in a file beside it if they were made later, else in itself."""
+    later = segment.parent / DECISIONS / segment.name
+    return later if later.is_file() else segment
 
 
-def decisions_of(segment: JournalSegment) -> NDArray[np.void]:
-    """The decisions on the frames of a segment: those beside the log, or those in it."""
-    beside = sidecar_of(segment.path)
-    return (read_segment(beside) if beside.is_file() else segment).records.decisions()
+def decisions_of(segment: Path, records: Records) -> NDArray[np.void]:
+    """The decisions on the frames of a segment with these records, as rows of `DECISION`."""
+    path = decisions_path(segment)
+    return (records if path == segment else read_segment(path).records).decisions()
+
+
+def decider_of(segment: Path) -> Header | None:
+    """The header that says who decided on a segment's frames; None if it is damaged."""
+    return read_header(decisions_path(segment))
 
 
 @contextmanager

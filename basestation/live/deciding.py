@@ -92,7 +92,10 @@ def decide(
 
 def _messages_so_far(journal: Journal) -> int:
     segments = journal.segments(lambda fault: None)
-    return sum(int((decisions_of(segment)["fate"] == Fate.MESSAGE).sum()) for segment in segments)
+    return sum(
+        int((decisions_of(segment.path, segment.records)["fate"] == Fate.MESSAGE).sum())
+        for segment in segments
+    )
 
 
 class Again(NamedTuple):

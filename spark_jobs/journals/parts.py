@@ -16,9 +16,10 @@ import pyarrow as pa
 from basestation.journal.decision import LONG_BYTES, SHORT_BYTES
 from basestation.journal.frame_table import frame_rows
 from basestation.journal.merging import single
-from basestation.journal.projection import decider_of, decisions_of, project
+from basestation.journal.projection import project
 from basestation.journal.reader import JournalSegment, read_header
 from basestation.journal.record_format import Header, JournalError, RecordKind, Records
+from basestation.journal.sidecar import decider_of, decisions_of
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import Report, bad_row, read_records, refused_rows, segments_of
@@ -101,7 +102,7 @@ def read_part(segment: Segment) -> PartRows:
     chunk, group = single(records), Group((item,))
     if not item.deployment:
         return PartRows(frame_rows(chunk, None, group.names), None, bad)
-    projected = project(records, item.deployed, decisions_of(found))
+    projected = project(records, item.deployed, decisions_of(path, records))
     bad += refused_rows(chunk, projected, item.deployed, group)
     return PartRows(frame_rows(chunk, projected, group.names), projected.messages, bad)
 

@@ -12,7 +12,7 @@ from basestation.journal import fast
 from basestation.journal.decision import Fate
 from basestation.journal.frame_table import FRAMES, frame_rows, kind_column
 from basestation.journal.merging import single
-from basestation.journal.projection import DECISIONS, decisions_path, project
+from basestation.journal.projection import project
 from basestation.journal.reader import (
     HEADLESS,
     SUFFIX,
@@ -23,6 +23,7 @@ from basestation.journal.reader import (
     segment_paths,
 )
 from basestation.journal.record_format import HEAD, JournalError, RecordKind, Records, decode_header, scan
+from basestation.journal.sidecar import DECISIONS, decisions_of
 from basestation.traces.schema import LATER, bytes_array, messages_schema
 from packet_formats import deployment as deployments
 from spark_jobs.session import JobError
@@ -141,10 +142,9 @@ def projected_batches(
     header = read_header(path)
     if header is None or not header.deployment:
         raise JobError(f"{path}: {HEADLESS if header is None else 'written without a deployment'}")
-    beside = decisions_path(path)
-    decided = read_segment(beside).records.decisions() if beside != path else records.decisions()
+    decided = decisions_of(path, records)
     projected = project(records, deployments.parse(header.deployment), decided)
-    if projected.count(Fate.UNDECIDED) and not header.decider and beside == path:
+    if projected.count(Fate.UNDECIDED) and not header.decider and not len(decided):
         raise JobError(f"{path.parent}: {undecided(path.parent)}")
     rows = projected.messages if table == "messages" else frame_rows(single(records), projected, [run])
     yield from placed(rows, run, site, SCHEMAS[table])

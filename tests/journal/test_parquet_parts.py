@@ -8,10 +8,10 @@ import pytest
 
 from basestation.journal.convert import trace_of
 from basestation.journal.parquet_parts import PartRoller, make_parts, mics_of, part_paths
-from basestation.journal.projection import DECISIONS
 from basestation.journal.reader import read_segment
 from basestation.journal.record_format import RecordKind, encode_header, encode_record
 from basestation.journal.recovery import repair
+from basestation.journal.sidecar import DECISIONS
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
 from basestation.live.station import Station
 from packet_formats.layout import layout_of

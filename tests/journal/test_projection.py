@@ -19,9 +19,10 @@ import pytest
 
 from basestation.arrivals import Arrival, Line
 from basestation.journal.decision import Fate
-from basestation.journal.projection import DECISIONS, Projection, project, project_all, project_segment
+from basestation.journal.projection import Projection, project, project_all, project_segment
 from basestation.journal.reader import read_journal, read_segment
 from basestation.journal.record_format import JournalError, RecordKind, Records, encode_header, encode_record
+from basestation.journal.sidecar import DECISIONS
 from basestation.live.happenings import Arrived
 from basestation.live.station import Station
 from basestation.observer import Reception

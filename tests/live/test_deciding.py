@@ -33,7 +33,7 @@ def without_decisions(source, folder):
 
 
 def decisions(journal):
-    return [decisions_of(segment) for segment in journal.segments(refuse)]
+    return [decisions_of(segment.path, segment.records) for segment in journal.segments(refuse)]
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
