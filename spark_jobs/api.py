@@ -44,6 +44,7 @@ from spark_jobs.health import clocks as clock_bounds
 from spark_jobs.health import links as link_health
 from spark_jobs.health import watch as watching
 from spark_jobs.journals import rows as journals
+from spark_jobs.journals.records import WHERE
 from spark_jobs.measuring import continuum as measuring
 from spark_jobs.storage import Place, UriPath, path_of
 from spark_jobs.tables import ingest as ingesting
@@ -293,13 +294,13 @@ def _rows(spark: SparkSession, paths: Paths, deployment: str, table: str) -> Dat
     if faults:
         raise JobError("; ".join(faults.values()))
     columns = schema_of(table)
-    return engine.rows(partial(_of_piece, columns.names), tasks, pa.schema([*journals.WHERE, *columns]))
+    return engine.rows(partial(_of_piece, columns.names), tasks, pa.schema([*WHERE, *columns]))
 
 
 def _of_piece(columns: list[str], piece: Piece) -> Iterator[pa.RecordBatch]:
     named = names_of(piece.run)
     for rows in piece.batches(columns):
-        where = {field.name: pa.repeat(named[field.name], len(rows)) for field in journals.WHERE}
+        where = {field.name: pa.repeat(named[field.name], len(rows)) for field in WHERE}
         yield from pa.table(where | {name: rows[name] for name in columns}).to_batches()
 
 

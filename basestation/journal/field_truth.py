@@ -9,7 +9,7 @@ itself, by its stamp or its receipts; its mote's message before goes without say
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -32,26 +32,15 @@ WINDOW = 4096  # messages that a later one may still name
 LINGER = 2 * WINDOW  # rows after which nothing more is learnt of one: what it names is out of the window, too
 
 
-class Tail(NamedTuple):
-    """A mote's newest message among the rows before a part: its number, how far that is above its sequence number, when
-    it was heard, and its row."""
-
-    source: int
-    number: int
-    above: int
-    heard: int
-    row: int
-
-
 class FieldTruth:
     """Gives tables of messages their vectors; a table that has the truth stays as it is.
 
     A row waits until what it names has come, or is lost, and it is out of the graph's window: then nothing more is
-    learnt of it. Memory does not grow with the run. `tails`: the rows are a part of a run, with what was before it.
+    learnt of it. Memory does not grow with the run.
     """
 
-    def __init__(self, deployment: Deployment, tails: Iterable[Tail] | None = None) -> None:
-        self._reader = reader_of(deployment, tails)
+    def __init__(self, deployment: Deployment) -> None:
+        self._reader = reader_of(deployment)
         self._waiting: list[pa.Table] = []
         self._given = 0
 
@@ -103,7 +92,7 @@ class Reader(Protocol):
         """The columns of the first rows that were not told yet; a number is null where the table has it."""
 
 
-def reader_of(deployment: Deployment, tails: Iterable[Tail] | None = None, window: int = WINDOW) -> Reader:
+def reader_of(deployment: Deployment, window: int = WINDOW) -> Reader:
     """The graph of stamps that name nothing is made by a kernel, where numba is installed. Results are the same."""
     if names_nothing(deployment):
         try:
@@ -111,8 +100,8 @@ def reader_of(deployment: Deployment, tails: Iterable[Tail] | None = None, windo
         except ImportError:
             pass
         else:
-            return PlainReader(deployment, window, tails)
-    return FieldReader(deployment, window, tails)
+            return PlainReader(deployment, window)
+    return FieldReader(deployment, window)
 
 
 def names_nothing(deployment: Deployment) -> bool:
@@ -154,19 +143,13 @@ def vector_column(rows: NDArray[np.int32], known: NDArray[np.bool_]) -> pa.Chunk
 class FieldReader:
     """Reads tables of messages into a causal graph, row by row, as the observer reads what arrives."""
 
-    def __init__(
-        self, deployment: Deployment, window: int = WINDOW, tails: Iterable[Tail] | None = None
-    ) -> None:
+    def __init__(self, deployment: Deployment, window: int = WINDOW) -> None:
         self._deployment, self._motes = deployment, deployment.network.motes
         self._observer = Observer(deployment, "none")
         self.graph: CausalGraph = self._observer.graph(window)
         self._nodes: list[Node | None] = []
         self.settled = 0  # rows from the first on whose vectors are final
         self._above: dict[int, int] = {}
-        for tail in tails or ():
-            self.graph.resume(tail.source, tail.number, tail.above, tail.heard)
-            self._observer.resume(tail.source, tail.number)
-            self._above[tail.source] = tail.above
 
     @property
     def refused(self) -> int:

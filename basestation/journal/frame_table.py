@@ -19,7 +19,6 @@ from packet_formats.records import RSSI_UNKNOWN, Reason
 
 from .decision import NO_TIME, Fate
 from .merging import Chunk
-from .message_table import ReadMessages
 from .projection import LQI_KNOWN, Projection
 from .record_format import RecordKind, Records
 
@@ -80,10 +79,7 @@ BY_FATE = {
 REFUSED = (Fate.FOREIGN, Fate.STRANGER, Fate.NO_MESSAGE, *BY_FATE)
 
 
-Reading = Projection | ReadMessages  # the latter until Spark's ingest reads decisions, too
-
-
-def frame_rows(chunk: Chunk, reading: Reading | None, journals: Sequence[str]) -> pa.Table:
+def frame_rows(chunk: Chunk, reading: Projection | None, journals: Sequence[str]) -> pa.Table:
     """The rows for all records of any kind: a journal can be made from them again. `journals`: their names."""
     head = chunk.records.head
     columns: dict[str, Any] = {
@@ -139,13 +135,9 @@ def _words(index: NDArray[Any], words: Sequence[str]) -> pa.Array:
     return pa.array(words).take(pa.array(index, pa.int64()))
 
 
-def _projection(reading: Reading) -> Projection:
-    return reading.projection() if isinstance(reading, ReadMessages) else reading
-
-
-def _read_columns(frames: NDArray[np.bool_], reading: Reading) -> dict[str, Any]:
+def _read_columns(frames: NDArray[np.bool_], reading: Projection) -> dict[str, Any]:
     """The columns read from the frames, aligned with all records."""
-    found = _projection(reading)
+    found = reading
     at, decided = np.flatnonzero(frames), found.decided
     flags, lost = decided["flags"], ~found.paired
 
@@ -178,7 +170,7 @@ def _read_columns(frames: NDArray[np.bool_], reading: Reading) -> dict[str, Any]
 
 
 def refused(
-    chunk: Chunk, reading: Reading, deployment: Deployment
+    chunk: Chunk, reading: Projection, deployment: Deployment
 ) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Frames that should have given a message and did not, and unknown frames: whose, why, and which."""
     frames, fates = reading.frames, reading.fates

@@ -3,8 +3,6 @@ and tested equal to it. Most stamps are such: kn, DPC and the hybrid clocks, wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +12,6 @@ from basestation.causality.kernels.plain_graph import (
     COUNT,
     OLDEST,
     SETTLED,
-    WITHIN,
     Limits,
     Nodes,
     add_messages,
@@ -28,17 +25,17 @@ from basestation.traces.schema import CAUSES, LATER
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
-from .field_truth import Columns, Tail, decoded, guessed_early, is_numbered, messages_in, vector_column
+from .field_truth import Columns, decoded, guessed_early, is_numbered, messages_in, vector_column
 
 Ints = NDArray[np.int64]
 
 
 class PlainReader:
-    """Reads tables of messages as `FieldReader` does. `tails`: they are a part of a run, with what was before it."""
+    """Reads tables of messages as `FieldReader` does."""
 
     refused = 0
 
-    def __init__(self, deployment: Deployment, window: int, tails: Iterable[Tail] | None) -> None:
+    def __init__(self, deployment: Deployment, window: int) -> None:
         clock, self._deployment = deployment.clock, deployment
         self._scheme, self._layout = scheme_of(deployment), layout_of(deployment)
         self._observer = Observer(deployment, "none")
@@ -48,11 +45,8 @@ class PlainReader:
         self._newest = np.full(self._motes, -1, np.int64)
         self._rows = np.zeros(0, np.int64)  # the nodes of those not told yet, -1 for none
         self.settled = 0
-        self._nodes = _resumed(list(tails or ()), self._motes)
-        count = len(self._nodes.source)
-        self._newest[self._nodes.source] = np.arange(count)
+        self._nodes = Nodes.empty(0, self._motes)
         self._at = np.zeros(4, np.int64)
-        self._at[[COUNT, SETTLED, WITHIN]] = count
 
     def read(self, table: pa.Table) -> None:
         number, above = self._numbered(table)
@@ -140,14 +134,3 @@ class PlainReader:
 
 def _plain(column: pa.ChunkedArray) -> NDArray[np.bool_]:
     return np.asarray(column.to_numpy(), np.bool_)
-
-
-def _resumed(tails: list[Tail], motes: int) -> Nodes:
-    """The nodes of messages of whose causes nothing is known."""
-    nodes = Nodes.empty(len(tails), motes)
-    for name in ("source", "number", "above", "heard"):
-        getattr(nodes, name)[:] = [getattr(tail, name) for tail in tails]
-    nodes.time[:] = nodes.heard
-    nodes.arrived[:], nodes.settled[:] = True, True
-    nodes.doubtful[np.arange(len(tails)), nodes.source] = nodes.number
-    return nodes

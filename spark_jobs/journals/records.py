@@ -9,10 +9,23 @@ import numpy as np
 import pyarrow as pa
 
 from basestation.journal import fast
-from basestation.journal.frame_table import kind_column
-from basestation.journal.reader import HEADLESS, SUFFIX, misnamed, read_header, salt_of, segment_paths
-from basestation.journal.record_format import JournalError, Records, decode_header, scan
-from basestation.traces.schema import bytes_array
+from basestation.journal.decision import Fate
+from basestation.journal.frame_table import FRAMES, frame_rows, kind_column
+from basestation.journal.merging import single
+from basestation.journal.projection import project
+from basestation.journal.reader import (
+    HEADLESS,
+    SUFFIX,
+    misnamed,
+    read_header,
+    read_segment,
+    salt_of,
+    segment_paths,
+)
+from basestation.journal.record_format import HEAD, JournalError, RecordKind, Records, decode_header, scan
+from basestation.journal.sidecar import DECISIONS, decisions_of
+from basestation.traces.schema import LATER, bytes_array, messages_schema
+from packet_formats import deployment as deployments
 from spark_jobs.session import JobError
 from spark_jobs.storage import path_of
 
@@ -32,6 +45,14 @@ RECORDS = pa.schema(
 )
 
 
+WHERE = [pa.field("run", pa.string()), pa.field("site", pa.string())]
+FRAME_ROWS = pa.schema([*WHERE, *FRAMES])
+MESSAGE_ROWS = pa.schema(  # without what needs the causal graph
+    [*WHERE, *(field for field in messages_schema() if field.name not in ("causes", "sent", "vector", LATER))]
+)
+SCHEMAS = {"records": RECORDS, "frames": FRAME_ROWS, "messages": MESSAGE_ROWS}
+
+
 def journal_folders(paths: Sequence[str | Path]) -> list[Path]:
     """The folders of all journals in these folders, at any depth. `JobError` for a place that does not exist."""
     found: dict[Path, None] = {}
@@ -43,6 +64,7 @@ def journal_folders(paths: Sequence[str | Path]) -> list[Path]:
             if place.suffix == SUFFIX
             else sorted(path for path in place.rglob(f"[0-9]*{SUFFIX}") if path.is_file())
         )
+        files = [file for file in files if file.parent.name != DECISIONS]
         found |= dict.fromkeys(file.parent.resolve() for file in files)
     return list(found)
 
@@ -96,3 +118,44 @@ def record_batches(records: Records, run: str, site: str, segment: str) -> Itera
             bytes_array(*some.payloads()),
         ]
         yield pa.record_batch(columns, RECORDS)
+
+
+def is_ended(path: Path) -> bool:
+    """Whether a segment has its end mark: then nothing more comes."""
+    return read_segment(path).scan.mark is not None
+
+
+def behind_decisions(records: Records, begin: int, last: int) -> tuple[int, int]:
+    """The byte after the last decision among records that were read from `begin` on, and its number: a frame behind it
+    may still be undecided."""
+    made = records.of_kind(RecordKind.DECISION)
+    if not len(made):
+        return begin, last
+    end = int(made.starts[-1]) + HEAD.itemsize + int(made.head["length"][-1])
+    return begin + end, int(made.head["number"][-1])
+
+
+def projected_batches(
+    records: Records, path: Path, run: str, site: str, table: str
+) -> Iterator[pa.RecordBatch]:
+    """The rows of frames or messages that records of a segment hold, by their decisions."""
+    header = read_header(path)
+    if header is None or not header.deployment:
+        raise JobError(f"{path}: {HEADLESS if header is None else 'written without a deployment'}")
+    decided = decisions_of(path, records)
+    projected = project(records, deployments.parse(header.deployment), decided)
+    if projected.count(Fate.UNDECIDED) and not header.decider and not len(decided):
+        raise JobError(f"{path.parent}: {undecided(path.parent)}")
+    rows = projected.messages if table == "messages" else frame_rows(single(records), projected, [run])
+    yield from placed(rows, run, site, SCHEMAS[table])
+
+
+def placed(rows: pa.Table, run: str, site: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Rows with the run and the site that they are of."""
+    for name, word in (("site", site), ("run", run)):
+        rows = rows.add_column(0, name, pa.array([word]).take(pa.array(np.zeros(len(rows), np.int32))))
+    yield from rows.select(schema.names).cast(schema).to_batches()
+
+
+def undecided(run: object) -> str:
+    return f"the log has no decisions: `basestation log decide {run}` makes them"

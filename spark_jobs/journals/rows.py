@@ -7,25 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 
-from basestation.journal.frame_table import FRAMES
 from basestation.journal.reader import segment_paths
-from basestation.traces.schema import LATER, messages_schema
 from spark_jobs.engine import Engine, Frame
-from spark_jobs.journals.passes import PartRows, Segment, Sketched, begun, read_part, segments, sketched
-from spark_jobs.journals.records import RECORDS, described, intact, journal_folders, record_batches
+from spark_jobs.journals.parts import PartRows, Segment, is_decided, read_part, segments
+from spark_jobs.journals.records import (
+    FRAME_ROWS,
+    MESSAGE_ROWS,
+    RECORDS,
+    WHERE,
+    described,
+    intact,
+    journal_folders,
+    placed,
+    record_batches,
+    undecided,
+)
 from spark_jobs.session import JobError
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Input, find
 
 Paths = Sequence[str | Path]
 KINDS = {"trace": "a trace", "testbed": "a log of the testbed"}
-SKETCHED = 8  # segments for each worker at a time
-WHERE = [pa.field("run", pa.string()), pa.field("site", pa.string())]
 RUNS = pa.schema(
     [
         *WHERE,
@@ -71,17 +77,12 @@ def records(engine: Engine, paths: Paths) -> Frame:
 
 def frames(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
     """Every record, with what became of it: the table `frames` of `ingest`."""
-    return _rows_of(engine, _frames, paths, deployment, pa.schema([*WHERE, *FRAMES]))
+    return _rows_of(engine, _frames, paths, deployment, FRAME_ROWS)
 
 
 def messages(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
     """The data messages, each once: the table `messages` of `ingest`, without what needs the causal graph."""
-    return _rows_of(engine, _messages, paths, deployment, _without_graph())
-
-
-def _without_graph() -> pa.Schema:
-    graph = ("causes", "sent", "vector", LATER)
-    return pa.schema([*WHERE, *(field for field in messages_schema() if field.name not in graph)])
+    return _rows_of(engine, _messages, paths, deployment, MESSAGE_ROWS)
 
 
 def _inputs(paths: Paths, deployment: str) -> list[Input]:
@@ -103,17 +104,10 @@ def _rows_of(
         raise JobError(
             f"{other.path}: {KINDS[other.kind]}, not a log: `ingest` puts it into tables; read those"
         )
-    found = [segments(item) for item in inputs]
-    sketches = _sketches(engine, [segment for run in found for segment in run[:-1]])
-    tasks = [segment for run in found for segment in begun(run, islice(sketches, len(run) - 1))]
+    if open_one := next((item for item in inputs if not is_decided(item)), None):
+        raise JobError(f"{open_one.path}: {undecided(open_one.path)}")
+    tasks = [segment for item in inputs for segment in segments(item)]
     return engine.rows(partial(_part, which, schema), tasks, schema)
-
-
-def _sketches(engine: Engine, segments: Sequence[Segment]) -> Iterator[Sketched]:
-    """Made side by side, and a few at a time: they come to one process, which may be too small for all of a run's."""
-    few = SKETCHED * engine.workers
-    for first in range(0, len(segments), few):
-        yield from engine.each(sketched, segments[first : first + few])
 
 
 def _part(
@@ -121,10 +115,7 @@ def _part(
 ) -> Iterator[pa.RecordBatch]:
     table = which(read_part(segment))
     if table is not None:
-        for name in ("site", "run"):
-            word = pa.array([getattr(segment.item, name)])
-            table = table.add_column(0, name, word.take(pa.array([0] * len(table), pa.int32())))
-        yield from table.select(schema.names).cast(schema).to_batches()
+        yield from placed(table, segment.item.run, segment.item.site, schema)
 
 
 def _frames(part: PartRows) -> pa.Table | None:

@@ -1,11 +1,12 @@
-"""The data source `causeway` of Spark: raw records of journals, in batches or as they are written.
+"""The data source `causeway` of Spark: the records, frames or messages of journals, in batches or as they are written.
 
     register(spark)
     spark.read.format("causeway").load("logs")
-    spark.readStream.format("causeway").load("logs")
+    spark.readStream.format("causeway").option("table", "messages").load("logs")
 
-A segment file is a partition. A stream reads on where it was, in the segment that is being written too, and has each
-record once: an offset is, for each journal, the segment, the byte in it, and the number of the last record before that.
+A segment file is a partition, and needs nothing of the others. A stream reads on where it was, in the segment that is
+being written too, and has each record once: an offset is, for each journal, the segment, the byte in it, and the number
+of the last record before that. Frames and messages are read up to the last decision.
 """
 
 from __future__ import annotations
@@ -23,7 +24,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from basestation.journal.reader import segment_paths
 from spark_jobs.engine import equip
-from spark_jobs.journals.records import RECORDS, described, intact, journal_folders, record_batches
+from spark_jobs.journals.records import (
+    SCHEMAS,
+    behind_decisions,
+    described,
+    intact,
+    is_ended,
+    journal_folders,
+    projected_batches,
+    record_batches,
+)
+from spark_jobs.session import JobError
 from spark_jobs.storage import path_of
 
 if TYPE_CHECKING:
@@ -45,13 +56,17 @@ class Stretch(InputPartition):
     path: str
     run: str
     site: str
+    table: str
     begin: int = 0
     end: int | None = None
     last: int = -1
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         records = intact(path_of(self.path), self.begin, self.end, self.last)[0]
-        yield from record_batches(records, self.run, self.site, self.path)
+        if self.table == "records":
+            yield from record_batches(records, self.run, self.site, self.path)
+        else:
+            yield from projected_batches(records, path_of(self.path), self.run, self.site, self.table)
 
 
 class CausewaySource(DataSource):
@@ -60,13 +75,20 @@ class CausewaySource(DataSource):
         return "causeway"
 
     def schema(self) -> Any:
-        return from_arrow_schema(RECORDS)
+        return from_arrow_schema(SCHEMAS[self._table])
 
     def reader(self, schema: Any) -> JournalReader:
-        return JournalReader(_paths(self.options))
+        return JournalReader(_paths(self.options), self._table)
 
     def streamReader(self, schema: Any) -> JournalStream:
-        return JournalStream(_paths(self.options))
+        return JournalStream(_paths(self.options), self._table)
+
+    @property
+    def _table(self) -> str:
+        table = str(self.options.get("table", "records"))
+        if table not in SCHEMAS:
+            raise JobError(f"table {table}: the data source has {', '.join(SCHEMAS)}")
+        return table
 
 
 def _paths(options: Any) -> list[str]:
@@ -74,12 +96,12 @@ def _paths(options: Any) -> list[str]:
 
 
 class JournalReader(DataSourceReader):
-    def __init__(self, paths: list[str]) -> None:
-        self._paths = paths
+    def __init__(self, paths: list[str], table: str) -> None:
+        self._paths, self._table = paths, table
 
     def partitions(self) -> list[Stretch]:
         return [
-            Stretch(str(path), *described(folder))
+            Stretch(str(path), *described(folder), self._table)
             for folder in journal_folders(self._paths)
             for path in segment_paths(folder)
         ]
@@ -89,8 +111,8 @@ class JournalReader(DataSourceReader):
 
 
 class JournalStream(DataSourceStreamReader):
-    def __init__(self, paths: list[str]) -> None:
-        self._paths = paths
+    def __init__(self, paths: list[str], table: str) -> None:
+        self._paths, self._table = paths, table
         self._ends: Offset = {}
 
     def initialOffset(self) -> Offset:
@@ -102,7 +124,9 @@ class JournalStream(DataSourceStreamReader):
             path = segment_paths(folder)[-1]
             name, begin, last = self._ends.get(str(folder), ["", 0, -1])
             begin, last = (begin, last) if name == path.name else (0, -1)
-            end, newest = intact(path, begin, None, last)[1:]
+            records, end, newest = intact(path, begin, None, last)
+            if self._table != "records" and not is_ended(path):
+                end, newest = behind_decisions(records, begin, last)
             self._ends[str(folder)] = [path.name, end, newest]
         return dict(self._ends)
 
@@ -116,7 +140,7 @@ class JournalStream(DataSourceStreamReader):
                 begin, last = (start[1], start[2]) if path.name == start[0] else (0, -1)
                 until = end[1] if path.name == end[0] else None
                 if until is None or begin < until:
-                    yield Stretch(str(path), *described(folder), begin, until, last)
+                    yield Stretch(str(path), *described(folder), self._table, begin, until, last)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return cast(Stretch, partition).batches()

@@ -4,6 +4,7 @@
     TABLES/messages/...                                        data messages, each once
     TABLES/events/...                                          what the motes did, where known
     TABLES/quarantine/...                                      what was refused, and why
+    TABLES/causes/...                                          the causal graph of a run, once a job has asked for it
     TABLES/manifest/...                                        what each run was made from
 
 `staging` writes a run in parts, into a staging folder, and this moves the result into place. What is being moved is
@@ -35,7 +36,7 @@ from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import is_local, path_of, reading, remove_tree, write_whole
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped, part_files
 from spark_jobs.tables.staging import Done, staged
-from spark_jobs.tables.stored import ENTRY, MANIFEST, UNFINISHED, manifest
+from spark_jobs.tables.stored import CAUSES, ENTRY, MANIFEST, UNFINISHED, manifest
 
 TABLES = ("frames", "messages", "events", "quarantine")
 STAGE = ".stage"
@@ -197,7 +198,7 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
     for other in replaced:
         _entry(tables, other).unlink(missing_ok=True)
     for old in {other.place for other in [*replaced, group]}:
-        for table in TABLES:
+        for table in (*TABLES, CAUSES):
             remove_tree(tables / table / old)
     for table in TABLES:
         staged = path_of(done.stage) / table

@@ -1,8 +1,7 @@
 """Makes the tables of one run in batches of rows: frames, messages, events, quarantine. It does not use Spark.
 
-`basestation.journal.message_table` makes the messages from the records, as it makes the base station's own parts.
 Journals of base stations that heard the same network at the same time are merged first, record by record, in the order
-of their wall clocks. Then one rule drops copies over gateways and copies over relays.
+of their wall clocks. Then one station decides them all, and drops copies over gateways and copies over relays.
 """
 
 from __future__ import annotations
@@ -16,13 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.journal import fast, locking
-from basestation.journal.decision import LONG_BYTES, SHORT_BYTES
-from basestation.journal.field_truth import FieldTruth
 from basestation.journal.frame_table import frame_rows, frames_of, refused
 from basestation.journal.merging import Chunk, merge, single
-from basestation.journal.message_table import Carry, ReadMessages, read_messages
-from basestation.journal.reader import Account, faults_of, foreign, read_segment, segment_paths
+from basestation.journal.projection import Projection, project
+from basestation.journal.reader import (
+    Account,
+    JournalSegment,
+    faults_of,
+    foreign,
+    read_journal,
+    read_segment,
+    segment_paths,
+)
 from basestation.journal.record_format import JournalError, RecordKind, Records
+from basestation.live.deciding import decisions_on, station_of
+from basestation.live.station import Station
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
 from basestation.traces.checks import row_faults
@@ -50,7 +57,7 @@ Report = Callable[[dict[str, Any]], None]
 
 
 def tables_of(group: Group) -> Iterator[Batch]:
-    """The rows of a run's tables, in order, some megabytes at a time. A journal alone is read in parts instead."""
+    """The rows of a run's tables, in order, some megabytes at a time. A decided journal is read in parts instead."""
     kind = group.inputs[0].kind
     if kind == "journal":
         yield from _journals(group)
@@ -68,31 +75,52 @@ def quarantine(rows: list[dict[str, Any]]) -> Batch:
 
 
 def _journals(group: Group) -> Iterator[Batch]:
-    """Journals of one network at one time, merged. Clock records of several observers do not fit together, and network
-    time is used instead."""
+    """Journals that are decided here: one without decisions, or those of several stations that heard one network at
+    one time. Their own decisions do not fit together, so one station takes all their records."""
     bad: list[dict[str, Any]] = []
     deployment = group.inputs[0].deployed
-    truth = FieldTruth(deployment)
-    carry = Carry(wraps=1)  # an observer's clock begins there, too
-    for chunk in merge([_records(item, bad.append) for item in group.inputs]):
-        kept = chunk.records.head["kind"] != RecordKind.DECISION
-        reading = read_messages(chunk.records.chosen(kept), deployment, carry)
-        carry = reading.carry
-        yield "frames", frame_rows(chunk, reading, group.names)
-        yield from (("messages", table) for table in truth.add(reading.messages))
-        yield quarantine([*refused_rows(chunk, reading, deployment, group), *bad])
+    alone = len(group.inputs) == 1
+    streams = [_records(item, bad.append) for item in group.inputs]
+    station = (
+        station_of(read_journal(path_of(group.inputs[0].path)), deployment) if alone else Station(deployment)
+    )
+    merging = _Merging()
+    for chunk in map(single, streams[0]) if alone else merge(streams):
+        records = chunk.records if alone else merging.as_one(chunk.records)
+        projected = project(records, deployment, decisions_on(records, station))
+        yield "frames", frame_rows(chunk, projected, group.names)
+        yield "messages", projected.messages
+        yield quarantine([*refused_rows(chunk, projected, deployment, group), *bad])
         bad.clear()
-    yield from (("messages", table) for table in truth.finish())
     yield quarantine(bad)
+
+
+class _Merging:
+    """Records of several stations as if one had written them: numbered anew, on one clock that never falls."""
+
+    def __init__(self) -> None:
+        self._next, self._newest = 0, 0
+
+    def as_one(self, records: Records) -> Records:
+        head = records.head.copy()
+        head["number"] = np.arange(self._next, self._next + len(head))
+        head["mono_ns"] = np.maximum.accumulate(np.maximum(head["wall_ns"], self._newest))
+        if len(head):
+            self._next, self._newest = self._next + len(head), int(head["mono_ns"][-1])
+        kept = Records(records.raw, head, records.starts)
+        return kept.chosen(head["kind"] != RecordKind.DECISION)
 
 
 def _records(item: Input, report: Report) -> Iterator[Records]:
     """A journal's records, segment by segment. Damage is reported."""
     expected = 0
     for path, busy, final in segments_of(item):
-        if (records := read_records(item, path, busy, report, final)) is not None:
-            yield sound_records(item, path, records, expected, report)
-            expected = next_number(records, expected)
+        if (segment := read_records(item, path, busy, report, final)) is not None:
+            records = segment.records
+            for first, last in _holes(records, expected):
+                report(bad_row(item, f"records {first} to {last} are missing", path=str(path), number=first))
+            expected = int(records.head["number"][-1]) + 1 if len(records) else expected
+            yield records
 
 
 def segments_of(item: Input) -> list[tuple[Path, bool, bool]]:
@@ -104,8 +132,8 @@ def segments_of(item: Input) -> list[tuple[Path, bool, bool]]:
     return [(path, busy, path == segments[-1]) for path in segments]
 
 
-def read_records(item: Input, path: Path, busy: bool, report: Report, final: bool) -> Records | None:
-    """The intact records of a segment; None if it is none of this run's. Damage is reported, and an end that is
+def read_records(item: Input, path: Path, busy: bool, report: Report, final: bool) -> JournalSegment | None:
+    """A segment; None if it is not of this run. Damage is reported, and an end that is
     missing in the last one."""
     try:
         segment = read_segment(path, fast.walk())
@@ -122,24 +150,7 @@ def read_records(item: Input, path: Path, busy: bool, report: Report, final: boo
     if final and not busy:
         for hole in Account.of_last(segment).end():
             report(bad_row(item, f"the end of the run is missing: {hole.reason}", path=str(path)))
-    return segment.records
-
-
-def sound_records(item: Input, path: Path, records: Records, expected: int, report: Report) -> Records:
-    """The records without decision records of the wrong size. Those are reported, and missing records."""
-    head = records.head
-    broken = (head["kind"] == RecordKind.DECISION) & ~np.isin(head["length"], (SHORT_BYTES, LONG_BYTES))
-    for record in records.chosen(broken) if broken.any() else ():
-        why = f"a decision record of {len(record.payload)} bytes, it has {SHORT_BYTES} or {LONG_BYTES}"
-        told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
-        report(bad_row(item, why, path=str(path), **told))
-    for first, last in _holes(records, expected):
-        report(bad_row(item, f"records {first} to {last} are missing", path=str(path), number=first))
-    return records.chosen(~broken)
-
-
-def next_number(records: Records, expected: int) -> int:
-    return int(records.head["number"][-1]) + 1 if len(records) else expected
+    return segment
 
 
 def bad_row(item: Input, reason: str, **where: Any) -> dict[str, Any]:
@@ -147,7 +158,7 @@ def bad_row(item: Input, reason: str, **where: Any) -> dict[str, Any]:
 
 
 def refused_rows(
-    chunk: Chunk, reading: ReadMessages, deployment: Deployment, group: Group
+    chunk: Chunk, reading: Projection, deployment: Deployment, group: Group
 ) -> Iterator[dict[str, Any]]:
     for journal, why, told in refused(chunk, reading, deployment):
         yield bad_row(group.inputs[journal], why, **told)
@@ -166,18 +177,14 @@ def _trace(item: Input) -> Iterator[Batch]:
     """The tables of a trace, checked row by row."""
     deployment = item.deployed
     entries = layout_of(deployment).stamp.entries
-    number, truth = 0, FieldTruth(deployment)
+    number = 0
     for path in part_files(path_of(item.path)):
         with open_table(reading(path)) as file:
             _same_columns(file.schema_arrow.names, names_in(file.schema_arrow.names, entries), path)
             for batch in file.iter_batches(1 << 17):
                 rows_of = _as(batch, messages_schema(), path)
-                for name, rows in _checked(rows_of, deployment, item, str(path), number):
-                    yield from (
-                        (name, table) for table in (truth.add(rows) if name == "messages" else [rows])
-                    )
+                yield from _checked(rows_of, deployment, item, str(path), number)
                 number += len(batch)
-    yield from (("messages", table) for table in truth.finish())
     events = path_of(item.path) / EVENTS
     if events.exists():
         with open_table(reading(events)) as file:
@@ -227,7 +234,7 @@ def _testbed(item: Input) -> Iterator[Batch]:
     except truth_log.TruthError as error:
         raise InputError(str(error)) from None
     records = testbed.records_of(events, network)
-    reading = read_messages(records, deployment)
+    reading = project(records, deployment, decisions_on(records, Station(deployment)))
     chunk, group = single(records), Group((item,))
     traced = testbed.trace_of(events, network)
     yield "frames", frame_rows(chunk, reading, group.names)

@@ -24,9 +24,15 @@ from spark_jobs.storage import Place, listed, place, reading
 from spark_jobs.tables.inputs import Group, Input
 
 MANIFEST = "manifest"
+CAUSES = "causes"  # the table of causal graphs, keyed by run and frame, made on demand
 ENTRY, UNFINISHED = ".json", ".unfinished"  # a run's entry, and that of one which is being put in place
 ROWS = 1 << 17  # at a time
 SMALL = 4_000_000  # frames up to which Spark is not worth its start
+
+
+def part_name(place: int) -> str:
+    """The name of a part of a run's table."""
+    return f"{place:06d}.parquet"
 
 
 @dataclass(frozen=True, slots=True)

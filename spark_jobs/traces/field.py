@@ -19,23 +19,54 @@ from basestation.comparing.recorded_run import COLUMNS, FIELD_COLUMNS, recorded_
 from basestation.journal.field_truth import with_field_truth
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces import schema
-from basestation.traces.files import ROW_GROUP, Trace, encodings
+from basestation.traces.files import Trace, encodings, open_table
+from basestation.traces.footers import Footer
 from basestation.traces.schema import LATER
-from spark_jobs.traces.files import MESSAGES, TraceFiles, open_trace, read_rows, read_whole, told_of
+from spark_jobs.storage import Place, reading, write_whole
+from spark_jobs.tables.stored import CAUSES, part_name
+from spark_jobs.traces.files import GRAPH, PartFile, TraceFault, TraceFiles, read_rows, read_whole, told_of
 
 
 def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
-    """The trace, with the vectors of its causal graph if it has none of its own; those files are in `scratch`."""
-    if not trace.rows or trace.untold < trace.rows:
+    """The trace, with its causal graph if it has no vectors of its own. The graph of a run in the tables of `ingest` is
+    made once, and kept in their table `causes`; that of another trace is made in `scratch`."""
+    if trace.causes is not None or not trace.rows or trace.untold < trace.rows:
         return trace
-    place = scratch / "field"
-    place.mkdir(parents=True, exist_ok=True)
-    said = schema.metadata(trace.run, trace.deployment, trace.origin)
-    wanted = schema.messages_schema().with_metadata(said)
-    with pq.ParquetWriter(place / MESSAGES, wanted, **encodings(wanted)) as writer:
+    path = None if trace.kept is None else trace.kept / part_name(0)
+    if path is None or not path.exists():
+        path = _made(trace, path, scratch)
+    with open_table(reading(path)) as file:
+        footer = Footer(file.metadata, lambda column: 0)
+    if sum(footer.groups) != trace.rows:
+        raise TraceFault(
+            f"{path}: {sum(footer.groups)} rows, and the run has {trace.rows}; ingest --again removes it"
+        )
+    return replace(
+        trace,
+        causes=PartFile(path, footer.groups),
+        untold=footer.nulls("vector"),
+        unsure=footer.told(LATER),
+        is_field=True,
+    )
+
+
+def _made(trace: TraceFiles, path: Place | None, scratch: Path) -> Place:
+    """Make the graph, and keep it at the path; in `scratch` if it has no other place, or that can't be written."""
+    made = scratch / CAUSES / f"{trace.run.replace('/', '_')}.parquet"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    wanted = pa.schema([field for field in schema.messages_schema() if field.name in ("batch", *GRAPH)])
+    wanted = wanted.with_metadata(schema.metadata(trace.run, trace.deployment, trace.origin))
+    with pq.ParquetWriter(made, wanted, **encodings(wanted)) as writer:
         for table in with_field_truth(_tables(trace), trace.deployment):
-            writer.write_table(table, ROW_GROUP)
-    return replace(open_trace(place), folder=trace.folder, events=trace.events, is_field=True)
+            writer.write_table(table.select(wanted.names).cast(wanted), max(len(table), 1))
+    if path is None:
+        return made
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, made.read_bytes())
+    except OSError:  # tables that this user may only read
+        return made
+    return path
 
 
 def _tables(trace: TraceFiles) -> Iterator[pa.Table]:

@@ -28,6 +28,7 @@ from spark_jobs.session import JobError, one_line
 from spark_jobs.storage import Place, listed, path_of, reading
 
 MESSAGES, EVENTS = "messages.parquet", "events.parquet"
+GRAPH = ("causes", "vector", schema.LATER)  # the columns of the causal graph
 
 
 class TraceFault(JobError):
@@ -56,6 +57,8 @@ class TraceFiles:
     unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
     most: bool = False  # count instead with those that may be
     refused: int = 0  # records that `ingest` put aside
+    kept: Place | None = None  # where the tables of `ingest` keep its causal graph
+    causes: PartFile | None = None  # what its causal graph says, a row group for each of the messages'
     is_field: bool = False  # its vectors, if any, are those of its causal graph
 
     @property
@@ -204,7 +207,20 @@ def _tables(
         with undamaged(path), open_table(reading(path)) as file:
             stored = stored_columns(file.schema_arrow.names, columns)
             table = file.read_row_groups(chosen, columns=stored, use_threads=False)
-            yield present(table, columns, schema.messages_schema())
+        if trace.causes is not None and (wanted := [name for name in columns if name in GRAPH]):
+            before = sum(len(part.groups) for part in trace.parts[:number])
+            table = _with_graph(table, trace.causes.path, [before + group for group in chosen], wanted)
+        yield present(table, columns, schema.messages_schema())
+
+
+def _with_graph(table: pa.Table, path: Place, groups: list[int], columns: list[str]) -> pa.Table:
+    """Rows with these columns of the causal graph in place of their own."""
+    with undamaged(path), open_table(reading(path)) as file:
+        graph = file.read_row_groups(groups, columns=columns, use_threads=False)
+    kept = table.drop_columns([name for name in columns if name in table.column_names])
+    for name in columns:
+        kept = kept.append_column(name, graph[name])
+    return kept
 
 
 def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:

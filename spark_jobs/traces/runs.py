@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from spark_jobs.storage import Place
-from spark_jobs.tables.stored import MANIFEST, StoredRun, manifest
+from spark_jobs.tables.stored import CAUSES, MANIFEST, StoredRun, manifest
 from spark_jobs.traces.files import TraceFault, TraceFiles, open_trace
 
 
@@ -23,7 +23,7 @@ def open_traces(folders: Sequence[Place]) -> tuple[list[TraceFiles], list[TraceF
             trace = open_trace(folder, stored.files("events")[0] if stored else None)
             if stored is not None:
                 _check_stored(trace, stored)
-                trace = replace(trace, refused=stored.counts.get("quarantine", 0))
+                trace = replace(trace, refused=stored.counts.get("quarantine", 0), kept=stored.folder(CAUSES))
             if trace.run in traces:
                 raise TraceFault(f"{folder}: run {trace.run}, which {traces[trace.run].folder} is already")
             traces[trace.run] = trace

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from basestation.journal.field_parts import tails_of
-from basestation.journal.field_truth import FieldReader, Tail, names_nothing, reader_of
+from basestation.journal.field_truth import FieldReader, names_nothing, reader_of
 from basestation.journal.plain_truth import PlainReader
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
@@ -87,27 +86,12 @@ def assert_equal_readers(one, other, table, chance):
 
 
 @pytest.mark.parametrize("scheme", PLAIN)
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
-)
-def test_a_part_has_the_bounds_of_the_graph_of_objects(scheme, seed):
-    chance = random.Random(f"{scheme}{seed}")
-    trace = simulated(scheme, chance)
-    table = rough(trace, chance)
-    begin = chance.randrange(len(table) // 2)
-    tails = list(tails_of(table[:begin], 0).values())
-    window = chance.choice([3, 20, 100, 4096])
-    one, other = (kind(trace.deployment, window, tails) for kind in (PlainReader, FieldReader))
-    assert assert_equal_readers(one, other, table[begin:], chance) > 100
-
-
-@pytest.mark.parametrize("scheme", PLAIN)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_a_run_has_the_bounds_of_the_graph_of_objects(scheme, seed):
     chance = random.Random(f"whole {scheme}{seed}")
     trace = simulated(scheme, chance)
     window = chance.choice([3, 20, 100, 4096])
-    one, other = (kind(trace.deployment, window, None) for kind in (PlainReader, FieldReader))
+    one, other = (kind(trace.deployment, window) for kind in (PlainReader, FieldReader))
     assert assert_equal_readers(one, other, rough(trace, chance), chance) > 100
 
 
@@ -117,6 +101,6 @@ def test_the_kernel_is_for_stamps_that_name_nothing():
         deployment = simulated(scheme, chance, messages=20).deployment
         assert names_nothing(deployment) == (scheme in PLAIN)
         kind = PlainReader if scheme in PLAIN else FieldReader
-        assert isinstance(reader_of(deployment, [Tail(0, 5, 1, 0, 0)]), kind)
+        assert isinstance(reader_of(deployment), kind)
     receipts = replace(deployment.stamp, scheme="scalar", receipts=1)
     assert not names_nothing(replace(deployment, stamp=receipts))

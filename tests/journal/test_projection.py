@@ -34,7 +34,7 @@ from packet_formats.schemes import names
 from packet_formats.seal import Seal
 from packet_formats.tinyos import encode_packet
 from tests.journal.logs import logged, refuse, refuse_damage, simulated
-from tests.journal.test_sealed_frames import attacked_alone, foreign
+from tests.journal.sealed_lines import attacked_alone, foreign
 from tests.live import test_late_beacons as late_beacons
 from tests.live import test_strangers as strangers
 from tests.live import test_which_message as which

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.arrivals import Line
-from basestation.journal.message_table import read_all
+from basestation.journal.projection import project_all
 from basestation.journal.reader import read_journal
 from basestation.live.clock import line_allowance_ns
 from basestation.live.happenings import Delivered
@@ -68,8 +68,7 @@ def test_a_late_first_beacon_breaks_no_order_where_it_did():
 def test_the_table_reads_guessed_times_as_the_station_does(tmp_path: Path):
     lines, sent = lines_of([0] * 100, [SETUP.late_guess * TICK], every=100)
     logs.logged(tmp_path, lines, SETUP)
-    parts = read_journal(tmp_path).segments(pytest.fail)
-    (reading,) = read_all((part.records for part in parts), SETUP)
+    (reading,) = project_all(read_journal(tmp_path), SETUP, pytest.fail)
     above = 2**32 // TICK  # the observer's clock has room below
     assert [stamp["r"] - above for stamp in reading.messages["stamp"].to_pylist()] == sent
 

@@ -14,7 +14,7 @@ import pytest
 from basestation.arrivals import Line
 from basestation.causality import causal_graph
 from basestation.deployed import scheme_of
-from basestation.journal.message_table import read_all
+from basestation.journal.projection import project_all
 from basestation.journal.reader import read_journal
 from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Alarm, Arrived, ClockChanged, Delivered, Happening, Strange
@@ -91,8 +91,7 @@ def logged(folder: Path, lines: list[Line]) -> tuple[Station, list[Happening]]:
 
 
 def table(folder: Path) -> pa.Table:
-    parts = read_journal(folder).segments(pytest.fail)
-    return pa.concat_tables(reading.messages for reading in read_all((p.records for p in parts), SETUP))
+    return pa.concat_tables(one.messages for one in project_all(read_journal(folder), SETUP, pytest.fail))
 
 
 # ---- As a gateway ----

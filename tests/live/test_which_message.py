@@ -11,7 +11,7 @@ import pytest
 from basestation.arrivals import Line
 from basestation.deployed import scheme_of
 from basestation.journal.field_truth import with_field_truth
-from basestation.journal.message_table import read_all
+from basestation.journal.projection import project_all
 from basestation.journal.reader import read_journal
 from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, Reboot, Restarted
 from basestation.live.station import Station
@@ -72,8 +72,7 @@ def logged(setup: Deployment, folder: Path, lines: list[Line]) -> tuple[Station,
 
 def of_the_table(setup: Deployment, folder: Path, names: tuple[str, ...]) -> list[tuple]:
     """Columns of the messages of a log, graph included."""
-    parts = read_journal(folder).segments(pytest.fail)
-    tables = [reading.messages for reading in read_all((part.records for part in parts), setup)]
+    tables = [one.messages for one in project_all(read_journal(folder), setup, pytest.fail)]
     rows = [row for table in with_field_truth(tables, setup) for row in table.to_pylist()]
     return [tuple(row[name] for name in names) for row in rows]
 

@@ -19,7 +19,7 @@ from basestation.arrivals import Arrival
 from basestation.causality import kernels
 from basestation.causality.truth import Send
 from basestation.causality.violations import count_violations
-from basestation.journal.message_table import read_all
+from basestation.journal.projection import project_all
 from basestation.journal.reader import read_journal
 from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Delivered
@@ -117,7 +117,7 @@ def names(found):
 
 def table_of(folder, trace):
     """The log's table of messages, with the truth that the simulation knows."""
-    readings = read_all((part.records for part in read_journal(folder).segments(refuse)), trace.deployment)
+    readings = project_all(read_journal(folder), trace.deployment, refuse)
     table = pa.concat_tables([reading.messages for reading in readings])
     known = {key: i for i, key in enumerate(keys(trace.messages))}
     rows = pa.array([known[key] for key in keys(table)])

@@ -27,7 +27,7 @@ def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
     names = zipfile.ZipFile(archive).namelist()
     assert {
         "spark_jobs/run.py",
-        "basestation/journal/message_table.py",
+        "basestation/journal/projection.py",
         "packet_formats/vectors.json",
     } <= set(names)
     assert not [name for name in names if "__pycache__" in name]

@@ -23,7 +23,7 @@ from packet_formats.keys import write_key
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
 from packet_formats.seal import Seal
-from tests.journal.test_sealed_frames import attacked_alone, foreign
+from tests.journal.sealed_lines import attacked_alone, foreign
 from tests.live.test_guard import KEY, S, attacked, deployment, honest_line, out_of_sync, put
 
 WALL_NS = 1_700_000_000 * S
