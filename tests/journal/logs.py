@@ -63,8 +63,10 @@ def arrivals_of(trace):
 
 
 def write(folder: Path, lines, deployment=None, run="run-1", **options):
+    """A log of lines, with what a station decides on them; the number of each record."""
+    station = deployment and Station(deployment)
     with JournalWriter(folder, deployment, run, "never", **options) as journal:
-        return [journal.append(line) for line in lines]
+        return [_append(journal, line, station)[0] for line in lines]
 
 
 def noting(clock: int, heard: int | None = None) -> Decision:
@@ -83,13 +85,15 @@ def logged(
 
 def append(journal: JournalWriter, lines: Iterable[Line], station: Station) -> list[Happening]:
     """Write lines and what the station decides on them."""
-    found: list[Happening] = []
-    for line in lines:
-        number = journal.append(line)
-        found += station.take(line)
-        if station.decision is not None:
-            journal.append_decision(number, line, station.decision)
-    return found
+    return [happening for line in lines for happening in _append(journal, line, station)[1]]
+
+
+def _append(journal: JournalWriter, line: Line, station: Station | None) -> tuple[int, list[Happening]]:
+    number = journal.append(line)
+    found = station.take(line) if station else []
+    if station and station.decision is not None:
+        journal.append_decision(number, line, station.decision)
+    return number, found
 
 
 def append_note(journal: JournalWriter, text: str, mono_ns: int, wall_ns: int) -> None:
