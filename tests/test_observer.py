@@ -80,7 +80,7 @@ def test_a_second_gateway_is_no_second_message():
     assert observer.receive(message, 6).message is None
     assert (observer.received, observer.duplicates) == (1, 1)
     rebooted = Data(source=3, sequence=250, stamp=(6, 0), boot=1, data=bytes(layout.data_bytes))
-    assert observer.receive(rebooted, 7).boot_before == 0
+    assert observer.receive(rebooted, 7).numbered.before == 0
     assert len(observer.due(1000)) == 2
     assert run.stream.arrivals > 0
 

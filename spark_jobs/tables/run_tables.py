@@ -86,8 +86,9 @@ def _journals(group: Group) -> Iterator[Batch]:
     )
     merging = _Merging()
     for chunk in map(single, streams[0]) if alone else merge(streams):
-        records = chunk.records if alone else merging.as_one(chunk.records)
-        projected = project(records, deployment, decisions_on(records, station))
+        records = chunk.records if alone else merging.numbered(chunk.records)
+        played = records if alone else merging.on_one_clock(records)
+        projected = project(records, deployment, decisions_on(played, station))
         yield "frames", frame_rows(chunk, projected, group.names)
         yield "messages", projected.messages
         yield quarantine([*refused_rows(chunk, projected, deployment, group), *bad])
@@ -96,19 +97,24 @@ def _journals(group: Group) -> Iterator[Batch]:
 
 
 class _Merging:
-    """Records of several stations as if one had written them: numbered anew, on one clock that never falls."""
+    """Records of several stations as if one had written them."""
 
     def __init__(self) -> None:
         self._next, self._newest = 0, 0
 
-    def as_one(self, records: Records) -> Records:
+    def numbered(self, records: Records) -> Records:
+        """The records, numbered anew, without the decisions of their own stations."""
         head = records.head.copy()
         head["number"] = np.arange(self._next, self._next + len(head))
+        self._next += len(head)
+        return Records(records.raw, head, records.starts).chosen(head["kind"] != RecordKind.DECISION)
+
+    def on_one_clock(self, records: Records) -> Records:
+        """The records as a station hears them whose own clock is their wall clock, and never falls."""
+        head = records.head.copy()
         head["mono_ns"] = np.maximum.accumulate(np.maximum(head["wall_ns"], self._newest))
-        if len(head):
-            self._next, self._newest = self._next + len(head), int(head["mono_ns"][-1])
-        kept = Records(records.raw, head, records.starts)
-        return kept.chosen(head["kind"] != RecordKind.DECISION)
+        self._newest = int(head["mono_ns"][-1]) if len(head) else self._newest
+        return Records(records.raw, head, records.starts)
 
 
 def _records(item: Input, report: Report) -> Iterator[Records]:

@@ -16,7 +16,6 @@ from basestation.causality import causal_graph
 from basestation.deployed import scheme_of
 from basestation.journal.projection import project_all
 from basestation.journal.reader import read_journal
-from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Alarm, Arrived, ClockChanged, Delivered, Happening, Strange
 from basestation.live.station import Station
 from basestation.observer import Observer
@@ -40,6 +39,7 @@ from tests.live.world import (
 SETUP = deployment(policy="cbd", phi=100)
 START = 100 * CRYSTAL_HZ
 EVERY = 8 * TICK  # a message: 400 take 12 s
+from tests.journal.logs import write
 
 
 def heard_record(time: int, epoch: int = 1) -> Heard:
@@ -131,15 +131,10 @@ def test_a_gateways_record_from_the_air_is_not_believed(lines, times, forge):
 
 
 def test_a_log_with_a_forged_record_is_read_as_it_was_live(tmp_path):
-    """Also where nobody noted the observer's clock."""
     forged = (START + 5 * CRYSTAL_HZ, heard_record(START))
     lines = pairs([*honest(300), forged])
-    with JournalWriter(tmp_path / "plain", SETUP, "run-1", "never") as journal:
-        for line in lines:
-            journal.append(line)
-    with JournalWriter(tmp_path / "honest", SETUP, "run-1", "never") as journal:
-        for line in pairs(honest(300)):
-            journal.append(line)
+    write(tmp_path / "plain", lines, SETUP)
+    write(tmp_path / "honest", pairs(honest(300)), SETUP)
     rows = table(tmp_path / "plain")
     assert rows["heard"].to_pylist() == table(tmp_path / "honest")["heard"].to_pylist()
     assert rows["in_sync"].to_pylist() == [True] * 300

@@ -53,7 +53,6 @@ def test_a_log_is_read_as_records_frames_and_messages(spark, place):
     assert rows_of(spark_jobs.frames(spark, logs)) == rows_of(spark_jobs.frames(spark, tables))
     of_log, of_tables = spark_jobs.messages(spark, logs), spark_jobs.messages(spark, tables)
     assert rows_of(of_log) == rows_of(of_tables.select(of_log.columns))
-    assert of_tables.where("vector is not null").count() == of_log.count()
 
 
 @pytest.mark.slow

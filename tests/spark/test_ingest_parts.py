@@ -1,13 +1,9 @@
 """A run in parts: its tables are those of the run read at once, however its journal is cut into segments."""
 
-import gc
 import multiprocessing
 import os
 import random
 import shutil
-import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -19,12 +15,11 @@ import pytest
 from basestation.arrivals import Arrival, Gap
 from basestation.journal.reader import read_segment, segment_paths
 from basestation.journal.record_format import HEAD, RecordKind, encode_header
-from basestation.journal.writer import JournalWriter
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, build_scheme, generate
 from basestation.traces.files import write_trace
-from basestation.traces.schema import LATER, matrix_of
+from basestation.traces.schema import LATER, matrix_of, messages_schema
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.schemes import descriptor
@@ -33,18 +28,11 @@ from spark_jobs.engine import Cores, Spark
 from spark_jobs.tables import staging
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
+from spark_jobs.traces.field import with_causes
+from spark_jobs.traces.files import GRAPH, read_rows
 from spark_jobs.traces.runs import open_traces
-from tests.journal.logs import TICK_NS, arrivals_of, noting, simulated, write
+from tests.journal.logs import arrivals_of, simulated, write
 from tests.spark.test_ingest import content, table, take
-
-GRAPH = ("vector", LATER, "causes")
-
-
-@pytest.fixture
-def small(monkeypatch):
-    """Graphs of few rows, so that a short run has many."""
-    monkeypatch.setattr(staging, "TOGETHER", 40)
-    monkeypatch.setattr(staging, "WARM_UP", 40)
 
 
 def pieces(segment):
@@ -57,7 +45,7 @@ def pieces(segment):
 def cut(log, folder, chance, count):
     """The same journal, cut into segments at random records.
 
-    The writer begins no segment with a clock record; and damage at the end of one has another name.
+    The writer begins no segment with a decision; and damage at the end of one has another name.
     """
     (segment,) = (read_segment(path) for path in segment_paths(log))
     rows = list(pieces(segment))
@@ -67,7 +55,10 @@ def cut(log, folder, chance, count):
     edges = sorted({0, len(rows), *chance.sample(begins.tolist(), count)})
     folder.mkdir(parents=True)
     for place, (begin, end) in enumerate(pairwise(edges)):
-        content = encode_header(replace(segment.header, segment=place)) + b"".join(rows[begin:end])
+        first = int(head["number"][begin - 1]) if begin else segment.header.first
+        content = encode_header(replace(segment.header, segment=place, first=first)) + b"".join(
+            rows[begin:end]
+        )
         (folder / f"{place:06d}.cwj").write_bytes(content)
 
 
@@ -90,17 +81,19 @@ def rough_journal(folder, chance):
             lines.append(Gap(chance.randrange(3), arrival.mono_ns, arrival.wall_ns, False, "gone"))
         if chance.random() < 0.03:
             lines.append(Arrival(0, arrival.mono_ns, arrival.wall_ns, chance.randbytes(20)))
-    with JournalWriter(folder, trace.deployment, "r", "never", segment_bytes=1 << 30) as journal:
-        for line in lines:
-            number = journal.append(line)
-            if chance.random() < 0.3:
-                cycles = line.mono_ns // TICK_NS << trace.deployment.clock.tick_log2
-                journal.append_decision(number, line, noting(cycles, chance.choice([cycles, None])))
+    write(folder, lines, trace.deployment, "r", segment_bytes=1 << 30)
     (path,) = segment_paths(folder)
     segment, raw = read_segment(path), bytearray(path.read_bytes())
     for start in chance.sample(segment.scan.starts[20:], 6):
         raw[start + 8] ^= 0x55
     path.write_bytes(raw)
+
+
+def with_graph(tables):
+    """The messages of the one run in these tables, with their causal graph."""
+    (trace,), _ = open_traces([tables])
+    trace = with_causes(trace, tables)
+    return read_rows(trace, trace.groups(), messages_schema().names)
 
 
 def rows(tables, name):
@@ -113,7 +106,7 @@ def rows(tables, name):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
-def test_segments_make_no_difference(tmp_path, small, seed):
+def test_segments_make_no_difference(tmp_path, seed):
     chance = random.Random(seed)
     rough_journal(tmp_path / "whole", chance)
     take(tmp_path / "t", tmp_path / "whole")
@@ -136,7 +129,7 @@ def own_pid(_):
     return os.getpid()
 
 
-def test_processes_and_spark_write_the_same_bytes(tmp_path, small, spark):
+def test_processes_and_spark_write_the_same_bytes(tmp_path, spark):
     """Processes are started once, and end with the engine."""
     rough_journal(tmp_path / "whole", random.Random(9))
     cut(tmp_path / "whole", tmp_path / "log", random.Random(9), 12)
@@ -171,10 +164,10 @@ def field_log(scheme, folder, loss, **options):
         *(pytest.param(name, marks=pytest.mark.slow) for name in ("vector", "delta-vector", "last-sender")),
     ],
 )
-def test_the_causes_of_parts_are_sound(tmp_path, small, scheme, loss):
+def test_the_causes_of_a_run_in_segments_are_sound(tmp_path, scheme, loss):
     trace = field_log(scheme, tmp_path / "log", loss)
     take(tmp_path / "t", tmp_path / "log")
-    made, told = table(tmp_path / "t", "messages"), trace.messages
+    made, told = with_graph(tmp_path / "t"), trace.messages
     assert len(made) == len(told)
     motes, clock = trace.deployment.network.motes, trace.deployment.clock
     true, sure = matrix_of(told["vector"], motes), matrix_of(made["vector"], motes)
@@ -191,20 +184,6 @@ def test_the_causes_of_parts_are_sound(tmp_path, small, scheme, loss):
         for mote in np.flatnonzero(most[row] < true[row]).tolist():
             missed = range(most[row, mote] + 1, true[row, mote] + 1)
             assert max((left.get((mote, number), -1) for number in missed), default=-1) < heard[row]
-
-
-def graph_of(tables):
-    return table(tables, "messages").select([*GRAPH, "number"])
-
-
-@pytest.mark.slow
-def test_with_a_warm_up_the_causes_of_parts_are_those_of_the_whole(tmp_path, monkeypatch):
-    field_log("barrier", tmp_path / "log", 0.05, messages=1200)
-    take(tmp_path / "whole", tmp_path / "log")
-    monkeypatch.setattr(staging, "TOGETHER", 300)
-    monkeypatch.setattr(staging, "WARM_UP", 300)
-    take(tmp_path / "parts", tmp_path / "log")
-    assert graph_of(tmp_path / "parts") == graph_of(tmp_path / "whole")
 
 
 def with_receipts(trace, reboots):
@@ -241,16 +220,12 @@ def with_receipts(trace, reboots):
     return deployment, arrivals
 
 
-def test_receipts_and_reboots_across_parts(tmp_path, monkeypatch):
+def test_receipts_and_reboots_tell_true_causes(tmp_path):
     trace = field_log("shlc", tmp_path / "plain", 0.05, messages=1000)
     deployment, arrivals = with_receipts(trace, {1: [60], 2: [5, 120], 4: [90, 91]})
     write(tmp_path / "log", arrivals, deployment, "r", segment_bytes=6_000)
-    take(tmp_path / "whole", tmp_path / "log")
-    monkeypatch.setattr(staging, "TOGETHER", 300)
-    monkeypatch.setattr(staging, "WARM_UP", 300)
-    take(tmp_path / "parts", tmp_path / "log")
-    made = table(tmp_path / "parts", "messages")
-    assert graph_of(tmp_path / "parts") == graph_of(tmp_path / "whole")
+    take(tmp_path / "tables", tmp_path / "log")
+    made = with_graph(tmp_path / "tables")
     assert max(made["boot"].to_pylist()) == 2
     motes = deployment.network.motes
     true, sure = matrix_of(trace.messages["vector"], motes), matrix_of(made["vector"], motes)
@@ -264,30 +239,7 @@ def test_receipts_and_reboots_across_parts(tmp_path, monkeypatch):
         assert (index <= true[:, mote]).all()
 
 
-@pytest.mark.slow
-def test_a_mote_that_fell_silent_long_ago_is_still_known(tmp_path, monkeypatch):
-    """What nobody in a part says any more goes from part to part."""
-    trace = field_log("vector", tmp_path / "all", 0.0, messages=2500)
-    silent, layout = 2, layout_of(trace.deployment)
-    arrivals = arrivals_of(trace)
-
-    def speaks(pair):
-        return decode_message(decode_packet(pair[1].packet), layout).source != silent
-
-    pairs = [arrivals[at : at + 2] for at in range(0, len(arrivals), 2)]
-    kept = [pair for at, pair in enumerate(pairs) if at < 300 or speaks(pair)]
-    write(tmp_path / "log", [a for pair in kept for a in pair], trace.deployment, "r", segment_bytes=8_000)
-    take(tmp_path / "whole", tmp_path / "log")
-    monkeypatch.setattr(staging, "TOGETHER", 200)
-    monkeypatch.setattr(staging, "WARM_UP", 200)
-    take(tmp_path / "parts", tmp_path / "log")
-    motes = trace.deployment.network.motes
-    whole, parts = (matrix_of(table(tmp_path / t, "messages")["vector"], motes) for t in ("whole", "parts"))
-    assert parts[-1, silent] > 0
-    assert (parts == whole).all(axis=1).mean() > 0.99
-
-
-def test_a_part_that_is_gone_is_noticed(tmp_path, small):
+def test_a_part_that_is_gone_is_noticed(tmp_path):
     rough_journal(tmp_path / "whole", random.Random(3))
     cut(tmp_path / "whole", tmp_path / "log", random.Random(3), 5)
     take(tmp_path / "t", tmp_path / "log")
@@ -300,7 +252,7 @@ def test_a_part_that_is_gone_is_noticed(tmp_path, small):
 
 
 @pytest.mark.parametrize("table", ["messages", "events"])
-def test_the_continuum_notices_what_is_gone(tmp_path, small, table):
+def test_the_continuum_notices_what_is_gone(tmp_path, table):
     rough_journal(tmp_path / "whole", random.Random(3))
     cut(tmp_path / "whole", tmp_path / "log", random.Random(3), 5)
     write_trace(simulated(messages=50)[0], tmp_path / "trace")
@@ -315,7 +267,7 @@ def test_the_continuum_notices_what_is_gone(tmp_path, small, table):
     assert "is gone; ingest --again brings it back" in str(faults[0])
 
 
-def test_the_last_segment_may_still_be_written(tmp_path, small):
+def test_the_last_segment_may_still_be_written(tmp_path):
     rough_journal(tmp_path / "whole", random.Random(5))
     cut(tmp_path / "whole", tmp_path / "log", random.Random(5), 6)
     shutil.copytree(tmp_path / "log", tmp_path / "half")
@@ -329,7 +281,7 @@ def test_the_last_segment_may_still_be_written(tmp_path, small):
     assert rows(tmp_path / "t", "frames") == rows(tmp_path / "once", "frames")
 
 
-def test_a_run_that_is_gone_is_a_fault_of_that_run(tmp_path, small):
+def test_a_run_that_is_gone_is_a_fault_of_that_run(tmp_path):
     for name in ("here", "gone"):
         rough_journal(tmp_path / name, random.Random(1))
     groups = [group for name in ("here", "gone") for group in grouped(find([tmp_path / name]).inputs)]
@@ -337,21 +289,3 @@ def test_a_run_that_is_gone_is_a_fault_of_that_run(tmp_path, small):
     done = {one.group.inputs[0].path: one for one in staging.staged(groups, tmp_path / "stage", Cores(3))}
     assert not done[str(tmp_path / "here")].fault
     assert "is no longer there" in done[str(tmp_path / "gone")].fault
-
-
-def test_threads_may_read_arrays_side_by_side(tmp_path):
-    """A garbage collection that runs Python code lets another thread in, in the middle of a header."""
-    path, expected = tmp_path / "arrays", np.zeros(75, [("source", "<u2"), ("boot", "|u1"), ("heard", "<i8")])
-    staging._write_arrays(path, expected)
-    interval, threshold, turn = sys.getswitchinterval(), gc.get_threshold(), lambda *_: time.sleep(0)
-    sys.setswitchinterval(1e-6)
-    gc.set_threshold(20)
-    gc.callbacks.append(turn)
-    try:
-        with ThreadPoolExecutor(4) as threads:
-            found = list(threads.map(staging._read_arrays, [path] * 1000))
-    finally:
-        gc.callbacks.remove(turn)
-        gc.set_threshold(*threshold)
-        sys.setswitchinterval(interval)
-    assert all((arrays[0] == expected).all() for arrays in found)

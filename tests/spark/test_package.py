@@ -84,6 +84,9 @@ def manual(root):
     section = (root / "docs/analysis.md").read_text().partition("## On a cluster\n")[2].partition("\n## ")[0]
     lines = re.findall(r"^ {4}(.*)$", section, re.M)
     commands = "\n".join(lines).replace("\\\n", "").splitlines()
+    commands = [
+        command for command in commands if not re.search("--master (yarn|k8s)", command)
+    ]  # not tried here
     before = [command for command in commands if "spark-submit" not in command]
     jobs = {command.split("run.py")[1].split()[0]: command for command in commands if command not in before}
     return before, jobs
