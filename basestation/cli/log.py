@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 FAULTS_SHOWN = 10
-RAW = ("ndjson", "pcap")  # forms that hold all frames, forged ones too
+NOT_CHECKED = "no MIC was checked: `basestation log decide --key FILE` checks them"
+DECIDED = "only html plays the run again: for the other forms `basestation log decide --key FILE` checks MICs"
 FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz", "dot", "html")
 HOLES_SHOWN = 5
 folder_argument = click.argument("folder", type=click.Path(path_type=Path))
@@ -526,15 +527,20 @@ def parts(folder: Path, again: bool, deployment: Path | None) -> None:
     help="File to write (parquet: a folder). [default: standard output]",
 )
 @common.deployment_option(required=False)
-@common.key_option(beside=False)
+@click.option(
+    "--key",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="html: the network's key, if its messages have MICs, so that the page leaves forged ones out.",
+)
 @_speaks_plainly
 def convert(folder: Path, form: str, output: Path, deployment: Path | None, key: Path | None) -> None:
     """Turn one run's log into another form.
 
     parquet (a trace) and csv hold the messages; ndjson every record; pcap the frames on the air for Wireshark; shiviz
     and dot (for Graphviz) the causal graph as far as it is known; html is the live page in one file. What a form leaves
-    out is printed on standard error. FOLDER may also be a trace, for csv, shiviz and dot. Messages with MICs are
-    checked by --key FILE; ndjson and pcap hold forged ones too, and so does everything without the key.
+    out is printed on standard error. FOLDER may also be a trace, for csv, shiviz and dot. Forged messages are left
+    out, except of ndjson and pcap, if the log says which they are: `log decide --key FILE` finds that later.
     """
     from basestation.journal.convert import HOLDS
 
@@ -543,7 +549,13 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None, key:
         done = _convert_trace(folder, form, output)
     else:
         journal = read_journal(folder)
-        described = _described(journal, deployment, key, checks=form not in RAW)
+        described = _described(journal, deployment)
+        if form == "html" and described is not None and described.security.mic:
+            described = common.with_key(described, None, key, needed=False)
+            if described.key is None:
+                common.note(f"{folder}: forged messages are in it too: --key FILE names the network's key")
+        elif key is not None:
+            common.fail(DECIDED)
         done = _convert_journal(journal, form, output, described, faults)
     common.note(f"{folder}: {done}. {form} holds {HOLDS[form]}")
     for hole in faults.holes[:HOLES_SHOWN]:
@@ -554,19 +566,17 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None, key:
         )
 
 
-def _described(
-    journal: Journal, path: Path | None, key: Path | None, checks: bool = True
-) -> Deployment | None:
-    """The deployment of a log, named or its own, with the key if that is given. Not `checks`: nobody uses the key."""
-    described = common.load_deployment(path) if path else None
-    if described is None and journal.header.deployment:
-        described = journal.deployment
-    if described is None:
-        return None
-    described = common.with_key(described, None, key, needed=False)
-    if described.security.mic and (described.key is None or not checks):
-        common.note(f"{journal.folder}: {common.NOT_CHECKED if checks else 'no MIC was checked'}")
-    return described
+def _described(journal: Journal, path: Path | None) -> Deployment | None:
+    """The deployment of a log, named or its own. It is said if nobody checked the MICs of its messages."""
+    from basestation.journal.decision import MICS_UNCHECKED
+    from basestation.journal.sidecar import decider_of
+
+    deciders = map(decider_of, journal.paths)
+    if any(decider is not None and decider.mics == MICS_UNCHECKED for decider in deciders):
+        common.note(f"{journal.folder}: {NOT_CHECKED}")
+    if path is not None:
+        return common.load_deployment(path)
+    return journal.deployment if journal.header.deployment else None
 
 
 def _convert_trace(folder: Path, form: str, output: Path) -> str:
@@ -662,18 +672,17 @@ def _writing(output: Path, mode: str) -> Iterator[IO[Any]]:
 )
 @folder_argument
 @common.deployment_option(required=False)
-@common.key_option(beside=False)
 @common.json_option
 @_speaks_plainly
-def summary(folder: Path, deployment: Path | None, key: Path | None, as_json: bool) -> None:
+def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
     """Sum up one run: its motes, its gateways, gaps, rates and times.
 
-    Messages with MICs are checked by --key FILE; without it forged ones are counted as their motes'.
+    Where no MIC was checked, forged messages are counted as their motes': `log decide --key FILE` checks them.
     """
     from basestation.journal.summary import summarise
 
     journal = read_journal(folder)
-    described = _described(journal, deployment, key)
+    described = _described(journal, deployment)
     found = summarise(journal, described)
     tell = _LogFaults()
     _tell_all(found, tell)

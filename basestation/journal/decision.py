@@ -103,11 +103,21 @@ class Noted(NamedTuple):
     guess: int | None = None
 
 
+class Decider(NamedTuple):
+    """The rules by which frames were decided (0: by none), and what became of their MICs."""
+
+    rules: int
+    mics: str
+
+
+MICS_ABSENT, MICS_CHECKED, MICS_UNCHECKED = "absent", "checked", "unchecked"
+
+
 def mics_of(deployment: Deployment | None) -> str:
     """Whether a station with this deployment checks MICs, as a header says it."""
     if deployment is None or not deployment.security.mic:
-        return "absent"
-    return "unchecked" if deployment.key is None else "checked"
+        return MICS_ABSENT
+    return MICS_UNCHECKED if deployment.key is None else MICS_CHECKED
 
 
 # What the short form lacks: no clock, and nothing else.

@@ -80,7 +80,9 @@ REFUSED = (Fate.FOREIGN, Fate.STRANGER, Fate.NO_MESSAGE, *BY_FATE)
 
 
 def frame_rows(chunk: Chunk, reading: Projection | None, journals: Sequence[str]) -> pa.Table:
-    """The rows for all records of any kind: a journal can be made from them again. `journals`: their names."""
+    """The rows for records of any kind. Of a decision they hold what it says, in its frame's row. `journals`: their
+    names."""
+    chunk = chunk.chosen(chunk.records.head["kind"] != RecordKind.DECISION)
     head = chunk.records.head
     columns: dict[str, Any] = {
         "journal": _words(chunk.journal, journals),

@@ -22,6 +22,9 @@ class Chunk:
     journal: NDArray[np.int32]
     line: NDArray[np.uint8]
 
+    def chosen(self, which: NDArray[np.bool_]) -> Chunk:
+        return Chunk(self.records.chosen(which), self.journal[which], self.line[which])
+
 
 def single(records: Records) -> Chunk:
     return Chunk(records, np.zeros(len(records), np.int32), records.head["gateway"].copy())

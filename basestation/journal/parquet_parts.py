@@ -21,7 +21,7 @@ from packet_formats.deployment import Deployment
 from packet_formats.phrases import many, visible
 
 from . import fast, locking
-from .decision import Fate
+from .decision import MICS_ABSENT, MICS_UNCHECKED, Decider, Fate
 from .projection import Projection, project_segment
 from .reader import (
     Journal,
@@ -41,7 +41,6 @@ PARTS = "messages"
 META_SEGMENT = b"causeway.segment"
 META_DECIDER = b"causeway.decider"  # the version of the rules by which its frames were decided
 META_MICS = b"causeway.mics"  # whether the MICs of its messages were checked; not there if they have none
-CHECKED, UNCHECKED = "checked", "unchecked"
 Marks = dict[bytes, str]
 
 
@@ -65,15 +64,15 @@ def make_parts(
     mode = make_folder(folder / PARTS)
     made, found, unchecked = [], [], 0
     for path in closed:
-        part, marks = folder / PARTS / f"{path.stem}.parquet", _marks(path)
-        if part.exists() and not again and _marks_of(part) == marks:
+        part, marks = folder / PARTS / f"{path.stem}.parquet", marks_of(decider_of(path))
+        if part.exists() and not again and _marks_in(part) == marks:
             continue
         segment = read_segment(path, fast.walk(), journal.header.salt)
         if (other := foreign(segment, journal.header.run)) is not None:
             report(other)
             continue
         found.append(_make(journal, deployment, segment, part, marks, report, mode))
-        unchecked += len(found[-1].messages) if marks.get(META_MICS) == UNCHECKED else 0
+        unchecked += len(found[-1].messages) if marks.get(META_MICS) == MICS_UNCHECKED else 0
         made.append(part)
     for text in _remarks(found, unchecked):
         report(JournalNote(folder, text))
@@ -93,16 +92,15 @@ def _remarks(found: list[Projection], unchecked: int) -> Iterator[str]:
         yield f"{many(undecided, 'frame')} without a decision: `basestation log decide` makes it"
 
 
-def _marks(segment: Path) -> Marks:
-    """What a part says of the decisions that it was made by."""
-    header = decider_of(segment)
-    if header is None:
+def marks_of(decider: Decider | None) -> Marks:
+    """What a table of messages says of the decisions that it was made by."""
+    if decider is None:
         return {}
-    known = {META_MICS: header.mics} if header.mics not in ("", "absent") else {}
-    return {META_DECIDER: str(header.decider), **known}
+    known = {META_MICS: decider.mics} if decider.mics not in ("", MICS_ABSENT) else {}
+    return {META_DECIDER: str(decider.rules), **known}
 
 
-def _marks_of(part: Path) -> Marks | None:
+def _marks_in(part: Path) -> Marks | None:
     """The same of a part that is there; None if it can't be read."""
     with (
         contextlib.suppress(pa.ArrowException, OSError),
@@ -113,9 +111,9 @@ def _marks_of(part: Path) -> Marks | None:
     return None
 
 
-def mics_of(part: Path) -> str | None:
+def mics_in(part: Path) -> str | None:
     """Whether the MICs in a part were checked; None where it does not say."""
-    return (_marks_of(part) or {}).get(META_MICS)
+    return (_marks_in(part) or {}).get(META_MICS)
 
 
 def _make(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from packet_formats.deployment import Deployment
 
-from .decision import DECIDER, Decision, mics_of
+from .decision import DECIDER, Decider, Decision, mics_of
 from .reader import JournalSegment, read_header, read_segment
 from .record_format import (
     Ending,
-    Header,
     JournalError,
     Record,
     RecordKind,
@@ -32,9 +31,14 @@ from .recovery import TEMPORARY, make_folder, sync_folder, write_whole
 DECISIONS = "decisions"
 
 
+def later_decisions(segment: Path) -> Path:
+    """Where decisions on a segment's frames are that were made later, if they were."""
+    return segment.parent / DECISIONS / segment.name
+
+
 def decisions_path(segment: Path) -> Path:
-    """Where the decisions on a segment's frames are: in a file beside it if they were made later, else in itself."""
-    later = segment.parent / DECISIONS / segment.name
+    """Where the decisions on a segment's frames are: in the file beside it, or in itself."""
+    later = later_decisions(segment)
     return later if later.is_file() else segment
 
 
@@ -44,9 +48,12 @@ def decisions_of(segment: Path, records: Records) -> NDArray[np.void]:
     return (records if path == segment else read_segment(path).records).decisions()
 
 
-def decider_of(segment: Path) -> Header | None:
-    """The header that says who decided on a segment's frames; None if it is damaged."""
-    return read_header(decisions_path(segment))
+def decider_of(segment: Path) -> Decider | None:
+    """Who decided on a segment's frames; None if the header that says so can't be read."""
+    with suppress(JournalError):
+        if (header := read_header(decisions_path(segment))) is not None:
+            return Decider(header.decider, header.mics)
+    return None
 
 
 @contextmanager

@@ -36,7 +36,8 @@ from basestation.analysis.columns import column
 from basestation.analysis.links import LINKS, MOTES, SEEN, WINDOW_S, summary, with_delivery
 from basestation.analysis.rows import table_of
 from basestation.analysis.windows import ALL, NEVER, State, Tables, added, advance, between, opened
-from basestation.journal.parquet_parts import PARTS, UNCHECKED, mics_of
+from basestation.journal.decision import MICS_UNCHECKED
+from basestation.journal.parquet_parts import PARTS, mics_in
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
 from basestation.traces.files import open_table
@@ -330,7 +331,7 @@ def watch(
     if every_s is None and not any(logs.glob(NAMED)):
         raise JobError(f"{logs}: no part of a log in it, which would be called {NAMED}")
     _same(out, logs, window_s)
-    if unchecked := sum(mics_of(path) == UNCHECKED for path in logs.glob(NAMED) if path.is_file()):
+    if unchecked := sum(mics_in(path) == MICS_UNCHECKED for path in logs.glob(NAMED) if path.is_file()):
         note(
             f"{logs}: nobody checked the MICs in {many(unchecked, 'part')}; `basestation log parts --key FILE` makes "
             "them anew"

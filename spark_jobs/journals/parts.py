@@ -6,6 +6,7 @@ A segment needs nothing of the others, so all cores work on one run, and no task
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from basestation.journal.decision import LONG_BYTES, SHORT_BYTES
+from basestation.journal.decision import LONG_BYTES, MICS_ABSENT, MICS_UNCHECKED, SHORT_BYTES, Decider
 from basestation.journal.frame_table import frame_rows
 from basestation.journal.merging import single
 from basestation.journal.projection import project
@@ -62,30 +63,25 @@ def segments(item: Input) -> list[Segment]:
 
 
 def _header(path: Path) -> Header | None:
-    try:
+    with suppress(JournalError):  # reported when the segment is read
         return read_header(path)
-    except JournalError:  # reported when the segment is read
-        return None
+    return None
 
 
-def deciders_of(item: Input) -> set[tuple[int, str]]:
-    """By which rules the segments of a run were decided, and whether their MICs were checked."""
-    found = set()
-    for path, _, _ in segments_of(item):
-        try:
-            header = decider_of(path)
-        except JournalError:
-            header = None
-        found.add((0, "") if header is None else (header.decider, header.mics))
-    return found
+def logged_decider(item: Input) -> Decider | None:
+    """Who decided the frames of a journal; None if that is still to be done, or to be done again by a key.
 
-
-def is_decided(item: Input) -> bool:
-    """Whether the log says what each of its frames is; with a key, whether by that."""
+    Of segments that differ, the oldest rules count, and the one whose MICs nobody checked.
+    """
     if not item.deployment:
-        return True  # its frames are not read
-    checked = item.key is not None and item.deployed.security.mic > 0
-    return all(decider and not (checked and mics != "checked") for decider, mics in deciders_of(item))
+        return Decider(0, MICS_ABSENT)  # its frames are not read
+    known = [found for path, _, _ in segments_of(item) if (found := decider_of(path)) is not None]
+    if not known or not all(found.rules for found in known):
+        return None
+    mics = MICS_UNCHECKED if any(found.mics == MICS_UNCHECKED for found in known) else known[0].mics
+    if mics == MICS_UNCHECKED and item.key is not None:
+        return None
+    return Decider(min(found.rules for found in known), mics)
 
 
 def read_part(segment: Segment) -> PartRows:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from basestation.journal.reader import segment_paths
 from spark_jobs.engine import Engine, Frame
-from spark_jobs.journals.parts import PartRows, Segment, is_decided, read_part, segments
+from spark_jobs.journals.parts import PartRows, Segment, logged_decider, read_part, segments
 from spark_jobs.journals.records import (
     FRAME_ROWS,
     MESSAGE_ROWS,
@@ -104,7 +104,7 @@ def _rows_of(
         raise JobError(
             f"{other.path}: {KINDS[other.kind]}, not a log: `ingest` puts it into tables; read those"
         )
-    if open_one := next((item for item in inputs if not is_decided(item)), None):
+    if open_one := next((item for item in inputs if logged_decider(item) is None), None):
         raise JobError(f"{open_one.path}: {undecided(open_one.path)}")
     tasks = [segment for item in inputs for segment in segments(item)]
     return engine.rows(partial(_part, which, schema), tasks, schema)

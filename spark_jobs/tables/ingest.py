@@ -25,8 +25,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from basestation.journal import locking
+from basestation.journal.decision import DECIDER, MICS_CHECKED, MICS_UNCHECKED
 from basestation.journal.frame_table import FORGED, UNCHECKED
-from basestation.journal.parquet_parts import CHECKED, mics_of
 from basestation.journal.record_format import JournalError
 from basestation.traces.files import open_table
 from packet_formats.keys import Key
@@ -34,9 +34,9 @@ from packet_formats.phrases import many
 from spark_jobs.engine import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import is_local, path_of, reading, remove_tree, write_whole
-from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped, part_files
+from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
 from spark_jobs.tables.staging import Done, staged
-from spark_jobs.tables.stored import CAUSES, ENTRY, MANIFEST, UNFINISHED, manifest
+from spark_jobs.tables.stored import CAUSES, ENTRY, MANIFEST, UNFINISHED, StoredRun, manifest
 
 TABLES = ("frames", "messages", "events", "quarantine")
 STAGE = ".stage"
@@ -113,7 +113,8 @@ def ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool = False
 def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> IngestReport:
     given = {item.run for item in found.inputs}
     remove_tree(tables / STAGE)
-    held = {run.name: run.group for run in manifest(tables)}
+    stored = {run.name: run for run in manifest(tables)}
+    held = {name: run.group for name, run in stored.items()}
     unfinished = [run.group for run in manifest(tables, UNFINISHED)]
     _sweep(tables, {group.place for group in held.values()})
     found = _with_held(found, [item for group in [*unfinished, *held.values()] for item in group.inputs])
@@ -121,15 +122,15 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
     todo = [
         group
         for group in groups
-        if held.get(group.run) != group or (again and any(item.run in given for item in group.inputs))
+        if held.get(group.run) != group
+        or _has_new_key(group, stored[group.run])
+        or (again and any(item.run in given for item in group.inputs))
     ]
     report = IngestReport([], dict(found.refused), len(groups) - len(todo))
     stage = tables / STAGE
     stage.mkdir(exist_ok=True)
     if todo:
         note(f"{many(len(todo), 'run')} to take in, {report.unchanged} unchanged")
-    if known := sum(group not in todo and _has_key(group) for group in groups):
-        note(f"{many(known, 'unchanged run')} with MICs: if this key was not given then, --again checks them")
     for done in _staged(todo, stage, engine):
         if done.fault:
             report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
@@ -147,12 +148,17 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
 def _tell(done: Done, reasons: Counter[str], report: IngestReport) -> None:
     """Note what was taken in of a run and what was refused, and count what its MICs told."""
     note(f"  {done.group.run}: {_counted(done.counts)}")
-    if (unchecked := _unchecked(done)) is not None:
-        cure = "--key FILE names the network's key" if _has_frames(done) else "only a log can be checked"
+    if done.decider.mics == MICS_UNCHECKED:
+        unchecked, is_log = done.counts.get("messages", 0), done.group.inputs[0].kind == "journal"
+        cure = "--key FILE names the network's key" if is_log else "only a log can be checked"
         note(f"    {many(unchecked, 'message')} taken unchecked: {cure}")
         report.mics["unchecked"] += unchecked
-    elif done.group.inputs[0].key is not None:
+    elif done.decider.mics == MICS_CHECKED:
         report.mics.update(forged=reasons[FORGED], unchecked=reasons[UNCHECKED])
+    if 0 < done.decider.rules < DECIDER:
+        note(
+            f"    decided by rules {done.decider.rules}, and now there are {DECIDER}: `basestation log decide`"
+        )
     if reasons:
         note(f"    refused: {_told(reasons)}")
 
@@ -191,7 +197,7 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
     """Replace all runs that were made from any of these inputs. Their entries are removed first; the new one comes
     last."""
     group, runs = done.group, set(done.group.names)
-    entry = {"run": group.run, "place": group.place, "counts": done.counts}
+    entry = {"run": group.run, "place": group.place, "counts": done.counts, "mics": done.decider.mics}
     text = json.dumps(entry | {"inputs": [item.to_plain() for item in group.inputs]}, indent=1).encode()
     write_whole(_entry(tables, group, UNFINISHED), text)
     replaced = [other for other in held.values() if runs & set(other.names)]
@@ -210,26 +216,10 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
     _entry(tables, group, UNFINISHED).unlink()
 
 
-def _has_key(group: Group) -> bool:
-    return any(item.key is not None and item.deployed.security.mic for item in group.inputs)
-
-
-def _unchecked(done: Done) -> int | None:
-    """How many messages have MICs that nobody checked; None where there are none or they were."""
-    item = done.group.inputs[0]
-    if not item.deployment or not item.deployed.security.mic:
-        return None
-    if _has_frames(done):
-        return None if item.key is not None else done.counts.get("messages", 0)
-    parts = part_files(path_of(item.path)) if item.kind == "trace" else []
-    return (
-        None if parts and all(mics_of(part) == CHECKED for part in parts) else done.counts.get("messages", 0)
-    )
-
-
-def _has_frames(done: Done) -> bool:
-    """Whether all of it comes from frames, which can be checked; a trace holds messages."""
-    return all(item.kind == "journal" for item in done.group.inputs)
+def _has_new_key(group: Group, stored: StoredRun) -> bool:
+    """Whether a run's MICs can be checked now that were not. Only a log has the frames for that."""
+    item = group.inputs[0]
+    return stored.mics == MICS_UNCHECKED and item.kind == "journal" and item.key is not None
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from basestation.journal.parquet_parts import PARTS
 from basestation.journal.reader import HEADLESS, read_header, segment_paths, unknown_keys
 from basestation.journal.record_format import RECORD_MARK, Header, JournalError, Records, scan
+from basestation.journal.sidecar import later_decisions
 from basestation.traces import schema
 from basestation.traces.files import open_table
 from packet_formats import deployment as deployments
@@ -177,7 +178,9 @@ def _journal(path: Path, deployment: str, gateways: int) -> Input:
         site=header.site,
         deployment=text,
         span=None if first is None or last is None else (min(first, last), max(first, last)),
-        files=_signed(segments),
+        files=_signed(
+            [*segments, *(later for later in map(later_decisions, segments) if later.is_file())], path
+        ),
         remarks=tuple(filter(None, (unknown_keys(header), remark))),
     )
 
@@ -296,8 +299,9 @@ def _checked(deployment: str) -> str:
     return deployment
 
 
-def _signed(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
-    told = [(path.name, path.stat()) for path in files]
+def _signed(files: Iterable[Path], folder: Path | None = None) -> tuple[tuple[str, int, int], ...]:
+    """Of each file its name, in a folder or its own, its size and when it was changed."""
+    told = [(path.name if folder is None else str(path.relative_to(folder)), path.stat()) for path in files]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in told)
 
 
@@ -318,10 +322,12 @@ def distinct(found: FoundInputs) -> FoundInputs:
 
 
 def is_copy(part: Input, whole: Input) -> bool:
-    """Whether `whole` holds all of `part`, at the same places."""
+    """Whether `whole` holds all of `part`, at the same places. Decisions that were made later do not count."""
     if part.kind != whole.kind:
         return False
     for name, size, _ in part.files:
+        if part.kind == "journal" and Path(name).name != name:
+            continue
         one, other = _file(part, name), _file(whole, name)
         if not other.exists() or not _begins_with(other, one, size):
             return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from basestation.journal.decision import DECIDER, MICS_CHECKED, Decider, mics_of
+from basestation.journal.parquet_parts import marks_of, mics_in
 from basestation.journal.record_format import JournalError
 from basestation.traces.files import ROW_GROUP, encodings
 from basestation.traces.schema import metadata
 from packet_formats import deployment as deployments
 from spark_jobs.engine import Engine
-from spark_jobs.journals.parts import Segment, is_decided, read_part, segments
+from spark_jobs.journals.parts import Segment, logged_decider, read_part, segments
 from spark_jobs.session import one_line
 from spark_jobs.storage import arrow_file, is_local, path_of
-from spark_jobs.tables.inputs import Group, InputError
+from spark_jobs.tables.inputs import Group, InputError, part_files
 from spark_jobs.tables.run_tables import quarantine, tables_of
 from spark_jobs.tables.stored import part_name
 
@@ -42,22 +44,34 @@ class Done:
     stage: str
     fault: str
     counts: dict[str, int]
+    decider: Decider
 
 
 def staged(groups: Sequence[Group], stage: Path, engine: Engine) -> Iterator[Done]:
     """Write the tables of these runs, each into a folder of its own. Faults of a run are returned, not raised."""
-    decided = [group for group in groups if _is_decided(group)]
-    others = [group for group in groups if group not in decided]
+    deciders = [_logged_decider(group) for group in groups]
+    found = list(zip(groups, deciders, strict=True))
+    others = [group for group, decider in found if decider is None]
     yield from engine.each(partial(_stage_whole, stage=str(stage)), others)
-    yield from _stage_parts(decided, stage, engine)
+    yield from _stage_parts([(group, by) for group, by in found if by is not None], stage, engine)
 
 
-def _is_decided(group: Group) -> bool:
+def _logged_decider(group: Group) -> Decider | None:
     (item, *more) = group.inputs
     if more or item.kind != "journal":
-        return False
-    fault, decided = _attempted(is_decided, item)
-    return bool(fault) or decided  # a fault is found again, and returned, where the segments are read
+        return None
+    fault, decider = _attempted(logged_decider, item)
+    return (
+        Decider(0, "") if fault else decider
+    )  # it is found again, and returned, where the segments are read
+
+
+def _decided_here(group: Group) -> Decider:
+    item = group.inputs[0]
+    if item.kind != "trace":
+        return Decider(DECIDER, mics_of(item.deployed if item.deployment else None))
+    mics = {mics_in(part) for part in part_files(path_of(item.path))}
+    return Decider(0, MICS_CHECKED if mics == {MICS_CHECKED} else mics_of(replace(item, key=None).deployed))
 
 
 # ---- Runs that are one task ----
@@ -67,7 +81,8 @@ def _stage_whole(group: Group, stage: str) -> Done:
     own = path_of(stage) / uuid.uuid4().hex
     counts: Counter[str] = Counter()
     writers: dict[str, _Writer] = {}
-    said = _metadata(group)
+    decider = _decided_here(group)
+    said = _metadata(group, decider)
     try:
         for table, rows in tables_of(group):
             if table not in writers:
@@ -75,17 +90,17 @@ def _stage_whole(group: Group, stage: str) -> Done:
             writers[table].write(rows)
             counts[table] += len(rows)
     except FAULTS as error:
-        return Done(group, str(own), one_line(error), {})
+        return Done(group, str(own), one_line(error), {}, decider)
     finally:
         for writer in writers.values():
             writer.close()
-    return Done(group, str(own), "", dict(counts))
+    return Done(group, str(own), "", dict(counts), decider)
 
 
-def _metadata(group: Group) -> dict[bytes, str]:
+def _metadata(group: Group, decider: Decider) -> dict[bytes, str]:
     text = group.inputs[0].deployment
     origin = f"{group.inputs[0].kind}, site {group.site or 'unknown'}"
-    return metadata(group.run, deployments.parse(text), origin) if text else {}
+    return metadata(group.run, deployments.parse(text), origin) | marks_of(decider) if text else {}
 
 
 class _Writer:
@@ -142,23 +157,25 @@ class _Run:
     """A run whose segments are staged."""
 
     group: Group
+    decider: Decider
     folder: Path
     segments: list[Segment] = field(default_factory=list)
     fault: str = ""
     counts: Counter[str] = field(default_factory=Counter)
 
 
-def _stage_parts(groups: Sequence[Group], stage: Path, engine: Engine) -> Iterator[Done]:
-    runs = [_Run(group, stage / uuid.uuid4().hex) for group in groups]
+def _stage_parts(groups: Sequence[tuple[Group, Decider]], stage: Path, engine: Engine) -> Iterator[Done]:
+    runs = [_Run(group, decider, stage / uuid.uuid4().hex) for group, decider in groups]
     for run in runs:
         run.fault, found = _attempted(segments, run.group.inputs[0])
         run.segments = found or []
     tasks = [(run, segment) for run in runs for segment in run.segments]
-    results = engine.each(_stage_part, [(segment, str(run.folder)) for run, segment in tasks])
+    results = engine.each(_stage_part, [(segment, run.decider, str(run.folder)) for run, segment in tasks])
     for (run, _), (fault, counts) in zip(tasks, results, strict=True):
         run.fault = run.fault or fault
         run.counts.update(counts or {})
-    yield from (Done(run.group, str(run.folder), run.fault, dict(run.counts)) for run in runs)
+    for run in runs:
+        yield Done(run.group, str(run.folder), run.fault, dict(run.counts), run.decider)
 
 
 def _attempted(function: Callable[[Any], Any], task: Any) -> tuple[str, Any]:
@@ -169,17 +186,17 @@ def _attempted(function: Callable[[Any], Any], task: Any) -> tuple[str, Any]:
         return one_line(error), None
 
 
-def _stage_part(task: tuple[Segment, str]) -> tuple[str, dict[str, int] | None]:
+def _stage_part(task: tuple[Segment, Decider, str]) -> tuple[str, dict[str, int] | None]:
     return _attempted(_write_part, task)
 
 
-def _write_part(task: tuple[Segment, str]) -> dict[str, int]:
+def _write_part(task: tuple[Segment, Decider, str]) -> dict[str, int]:
     """Write the rows of a segment; how many there are."""
-    segment, place = task
+    segment, decider, place = task
     rows = read_part(segment)
     found = dict([quarantine(rows.quarantine)]) | {"frames": rows.frames, "messages": rows.messages}
     tables = {name: table for name, table in found.items() if table is not None}
-    said = _metadata(Group((segment.item,)))
+    said = _metadata(Group((segment.item,)), decider)
     for name, table in tables.items():
         if len(table) or segment.place == 0:
             writer = _Writer(

@@ -42,6 +42,7 @@ class StoredRun:
     tables: str
     group: Group
     counts: dict[str, int]
+    mics: str = ""  # whether they were checked
 
     @property
     def name(self) -> str:
@@ -157,7 +158,7 @@ def manifest(tables: Place, suffix: str = ENTRY) -> list[StoredRun]:
             group = Group(tuple(Input.from_plain(item) for item in plain["inputs"]))
             if not group.inputs:
                 raise ValueError("made from nothing")
-            runs.append(StoredRun(str(tables.resolve()), group, plain["counts"]))
+            runs.append(StoredRun(str(tables.resolve()), group, plain["counts"], plain.get("mics", "")))
         except (ValueError, KeyError, TypeError) as error:
             raise JobError(f"{path}: no entry of ingest's: {error}") from None
     return runs

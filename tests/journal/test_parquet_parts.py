@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.journal.convert import trace_of
-from basestation.journal.parquet_parts import PartRoller, make_parts, mics_of, part_paths
+from basestation.journal.parquet_parts import PartRoller, make_parts, mics_in, part_paths
 from basestation.journal.reader import read_segment
 from basestation.journal.record_format import RecordKind, encode_header, encode_record
 from basestation.journal.recovery import repair
@@ -112,7 +112,7 @@ def test_parts_say_whether_the_mics_were_checked(tmp_path):
     logged(tmp_path / "with", line, network, segment_bytes=5000)
     assert len(make_parts(tmp_path / "with", said.append)) == len(part_paths(tmp_path / "with")) > 2
     assert [note.text.partition(" messages refused by their MIC, ")[2] for note in said] == ["60 taken"]
-    assert {mics_of(part) for part in part_paths(tmp_path / "with")} == {"checked"}
+    assert {mics_in(part) for part in part_paths(tmp_path / "with")} == {"checked"}
     assert len(together(tmp_path / "with")) == 60
     said.clear()
     logged(tmp_path / "without", line, replace(network, key=None), segment_bytes=5000)
@@ -120,7 +120,7 @@ def test_parts_say_whether_the_mics_were_checked(tmp_path):
     taken = len(together(tmp_path / "without"))
     assert taken > 60
     assert [note.text for note in said] == [f"{taken} messages unchecked: nobody gave the network's key"]
-    assert {mics_of(part) for part in part_paths(tmp_path / "without")} == {"unchecked"}
+    assert {mics_in(part) for part in part_paths(tmp_path / "without")} == {"unchecked"}
 
 
 def test_a_part_is_made_again_when_its_frames_were_decided_anew(tmp_path):

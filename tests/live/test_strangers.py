@@ -23,6 +23,7 @@ from packet_formats.deployment import CRYSTAL_HZ, from_dict
 from packet_formats.messages import Data, Message
 from packet_formats.records import Health, Heard, Status
 from tests.journal import logs
+from tests.journal.logs import write
 from tests.live.world import (
     MS,
     TICK,
@@ -39,7 +40,6 @@ from tests.live.world import (
 SETUP = deployment(policy="cbd", phi=100)
 START = 100 * CRYSTAL_HZ
 EVERY = 8 * TICK  # a message: 400 take 12 s
-from tests.journal.logs import write
 
 
 def heard_record(time: int, epoch: int = 1) -> Heard:

@@ -20,6 +20,7 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, build_scheme, generate
 from basestation.traces.files import write_trace
 from basestation.traces.schema import LATER, matrix_of, messages_schema
+from packet_formats.framing import crc16
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.schemes import descriptor
@@ -215,9 +216,20 @@ def with_receipts(trace, reboots):
             mine = told[data.source, number]
             data = replace(data, boot=boot, sequence=sequence % 256, receipts=tuple(mine[-2:]))
             data = replace(data, complete=len(mine) <= 2)
-            arrival = arrival._replace(packet=encode_packet(encode_message(data, layout_of(deployment))))
+            arrivals += heard_anew(arrivals.pop(), arrival, data, layout_of(deployment))
+            continue
         arrivals.append(arrival)
     return deployment, arrivals
+
+
+def heard_anew(heard, arrival, data, layout):
+    """The heard record of a frame, and the frame with other data: the record says which frame it is of."""
+    message = encode_message(data, layout)
+    record = replace(decode_message(decode_packet(heard.packet), layout), check=crc16(message.data))
+    return [
+        heard._replace(packet=encode_packet(encode_message(record, layout))),
+        arrival._replace(packet=encode_packet(message)),
+    ]
 
 
 def test_receipts_and_reboots_tell_true_causes(tmp_path):

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from basestation.arrivals import Arrival
 from basestation.cli.analyse import links
 from basestation.cli.analyse.ingest import command
+from basestation.cli.log import command as logs
 from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Arrived
 from basestation.live.station import Station
@@ -68,21 +69,35 @@ def ingested(folder: Path, *options: str) -> tuple[Rows, dict[str, Any], str]:
     return rows, json.loads(done.stdout), done.stderr
 
 
-def test_a_run_that_was_taken_in_without_the_key_is_pointed_out(tmp_path: Path) -> None:
+def test_a_run_that_was_taken_in_without_the_key_is_checked_once_it_is_given(tmp_path: Path) -> None:
     network, key = deployment("shlc"), tmp_path / "site.key"
     write_key(KEY, key)
     logged(tmp_path / "logs", "run", replace(network, key=None), honest_line(network, 20))
     words = [str(tmp_path / "logs"), "--tables", str(tmp_path / "tables"), "--no-spark"]
-    for more, said in (
-        ([], "unchecked"),
-        (
-            ["--key", str(key)],
-            "1 unchanged run with MICs: if this key was not given then, --again checks them",
-        ),
-    ):
+    told = []
+    for more in ([], [], ["--key", str(key)], ["--key", str(key)], []):
         done = CliRunner().invoke(command, [*words, *more])
         assert done.exit_code == 0
-        assert said in " ".join(done.stderr.split())
+        found = json.loads(done.stdout)
+        told.append((found["runs"], found["unchanged"], found.get("unchecked")))
+    assert told == [(1, 0, 20), (0, 1, None), (1, 0, 0), (0, 1, None), (0, 1, None)]
+
+
+def test_decisions_that_are_made_later_reach_the_tables(tmp_path: Path) -> None:
+    network, key = deployment(), tmp_path / "site.key"
+    write_key(KEY, key)
+    line = list(foreign(network, honest_line(network, 60)))
+    honest = logged(tmp_path / "alone", "alone", network, line)
+    logged(tmp_path / "logs", "with", replace(network, key=None), attacked_alone(network, line))
+    before, _, _ = ingested(tmp_path)
+    assert "no MIC was checked" in CliRunner().invoke(logs, ["summary", str(tmp_path / "logs/with")]).stderr
+    done = CliRunner().invoke(logs, ["decide", str(tmp_path / "logs"), "--key", str(key)])
+    assert done.exit_code == 0, done.output
+    after, told, _ = ingested(tmp_path)
+    assert told["runs"] == 1
+    assert [row[2:] for row in after] == [row[2:] for row in honest] != [row[2:] for row in before]
+    made = CliRunner().invoke(logs, ["convert", str(tmp_path / "logs/with"), "--to", "csv"])
+    assert (len(made.stdout.splitlines()), "no MIC was checked" in made.stderr) == (1 + len(honest), False)
 
 
 @pytest.mark.parametrize(
