@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from basestation.journal import fast
 from basestation.journal.decision import LONG_BYTES, MICS_ABSENT, MICS_UNCHECKED, SHORT_BYTES, Decider
 from basestation.journal.frame_table import frame_rows
 from basestation.journal.merging import single
 from basestation.journal.projection import project
-from basestation.journal.reader import JournalSegment, read_header
-from basestation.journal.record_format import Header, JournalError, RecordKind, Records
+from basestation.journal.reader import JournalSegment, read_header, read_segment
+from basestation.journal.record_format import JournalError, RecordKind, Records
 from basestation.journal.sidecar import decider_of, decisions_of
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Group, Input
@@ -54,17 +55,19 @@ class PartRows:
 
 def segments(item: Input) -> list[Segment]:
     found = segments_of(item)
-    headers = [_header(path) for path, _, _ in found[1:]]
-    firsts = [None if header is None else header.first for header in headers]
+    firsts = [_first(path) for path, _, _ in found[1:]]
     return [
         Segment(item, str(path), place, busy, final, until)
         for place, ((path, busy, final), until) in enumerate(zip(found, [*firsts, None], strict=True))
     ]
 
 
-def _header(path: Path) -> Header | None:
+def _first(path: Path) -> int | None:
+    """The number of a segment's first record, by its header; if that is damaged, of its first intact one."""
     with suppress(JournalError):  # reported when the segment is read
-        return read_header(path)
+        if (header := read_header(path)) is not None:
+            return header.first
+        return next((record.number for record in read_segment(path, fast.walk()).records), None)
     return None
 
 
