@@ -185,7 +185,8 @@ class Spark(Engine):
         numbered = list(enumerate(tasks))
         if not numbered:
             return []
-        rows = self.rows(work, numbered, _RESULT).collect()
+        with described(self.spark, f"{_name(function)}: {len(numbered)} tasks"):
+            rows = self.rows(work, numbered, _RESULT).collect()
         found = {row.number: pickle.loads(row.result) for row in rows}
         return [_raised(found[number]) for number, _ in numbered]
 
@@ -230,6 +231,7 @@ class Spark(Engine):
             raise JobError(f"{file[1]} can't be read, it may have been cut off") from None
 
 
+DESCRIPTION = "spark.job.description"
 _EQUIPPED: WeakSet[Any] = WeakSet()  # sessions of Spark Connect that have our code
 _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 
@@ -237,6 +239,21 @@ _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is one of Spark Connect: Java is elsewhere, and there is no `sparkContext`."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+@contextmanager
+def described(spark: SparkSession, what: str) -> Iterator[None]:
+    """Spark's UI says what the jobs of this block do. Over Spark Connect the server names them."""
+    if is_connect(spark):
+        yield
+        return
+    context = spark.sparkContext
+    before = context.getLocalProperty(DESCRIPTION)
+    context.setLocalProperty(DESCRIPTION, what)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(DESCRIPTION, before)  # type: ignore[arg-type]  # None takes it away
 
 
 def _slots(spark: SparkSession) -> int:
@@ -317,4 +334,5 @@ def chosen(
         found = Spark(spark)
         found.workers = options.workers or found.workers
         note(f"{job}: on Spark {spark.version}, {found.workers} tasks at a time")
-        yield found
+        with described(spark, job):
+            yield found
