@@ -16,8 +16,7 @@ needed, and Spark does it again for each use: `cache()` keeps the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,12 +43,11 @@ from spark_jobs.health import clocks as clock_bounds
 from spark_jobs.health import links as link_health
 from spark_jobs.health import watch as watching
 from spark_jobs.journals import rows as journals
-from spark_jobs.journals.records import WHERE
 from spark_jobs.measuring import continuum as measuring
 from spark_jobs.storage import Place, UriPath, path_of
 from spark_jobs.tables import ingest as ingesting
 from spark_jobs.tables.inputs import find
-from spark_jobs.tables.stored import MANIFEST, Piece, StoredRun, manifest, names_of, pieces, schema_of
+from spark_jobs.tables.stored import MANIFEST, StoredRun, manifest, pieces, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -138,7 +136,7 @@ def clocks(frames: DataFrame, messages: DataFrame, runs: DataFrame, moment_s: fl
     _check_columns("frames", frames, ["site", "run", *CLOCK_COLUMNS])
     _check_columns("messages", messages, ["site", "run", "stamp"])
     spark, told = frames.sparkSession, _deployments(runs)
-    found = clock_bounds.clocks(Spark(spark), frames, messages, told, moment_s).toArrow()
+    found = clock_bounds.clocks(frames, messages, told, moment_s).toArrow()
     if faults := found["fault"].drop_null().to_pylist():
         raise JobError("; ".join(faults))
     return spark.createDataFrame(found.drop(["fault"]))
@@ -290,18 +288,11 @@ def _rows(spark: SparkSession, paths: Paths, deployment: str, table: str) -> Dat
         of_journals = journals.frames if table == "frames" else journals.messages
         found: DataFrame = of_journals(engine, places, deployment)
         return found
-    tasks, faults = pieces(held, table)
-    if faults:
+    if faults := pieces(held, table)[1]:
         raise JobError("; ".join(faults.values()))
-    columns = schema_of(table)
-    return engine.rows(partial(_of_piece, columns.names), tasks, pa.schema([*WHERE, *columns]))
-
-
-def _of_piece(columns: list[str], piece: Piece) -> Iterator[pa.RecordBatch]:
-    named = names_of(piece.run)
-    for rows in piece.batches(columns):
-        where = {field.name: pa.repeat(named[field.name], len(rows)) for field in WHERE}
-        yield from pa.table(where | {name: rows[name] for name in columns}).to_batches()
+    if old := [run.name for run in held if run.is_old(table)]:
+        raise JobError(f"run {old[0]}: its tables are of an older version; `ingest --again` makes them new")
+    return read(spark, held, table)
 
 
 def _deployments(runs: DataFrame) -> dict[str, Deployment]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,9 @@ from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from basestation.analysis.sql import query, split
 from spark_jobs import session
 from spark_jobs.session import JobError, note
 
@@ -60,20 +61,16 @@ class Engine(ABC):
         """All rows that a function makes of its tasks."""
 
     @abstractmethod
-    def mapped(self, frame: Frame, function: Batches, schema: pa.Schema) -> Frame:
-        """The rows that a function makes of pieces of a frame. Each piece has rows in their order."""
-
-    @abstractmethod
     def grouped(self, frame: Frame, keys: Sequence[str], function: Batches, schema: pa.Schema) -> Frame:
         """The rows that a function makes of each group with equal keys. Its rows come in any order."""
 
     @abstractmethod
-    def where(self, frame: Frame, column: str, value: str | None) -> Frame:
-        """The rows with this value; with any value, if it is None."""
+    def sql(self, text: str, **given: Any) -> Frame:
+        """The rows of a query. A name in braces is a frame, or a number."""
 
     @abstractmethod
-    def joined(self, frames: Sequence[Frame]) -> Frame:
-        """The rows of several frames with the same columns."""
+    def kept(self, frame: Frame) -> Frame:
+        """The same rows, made once however often they are used."""
 
     @abstractmethod
     def collect(self, frame: Frame) -> pa.Table:
@@ -129,19 +126,15 @@ class Cores(Engine):
         found = self.each(partial(_listed, function), tasks)
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
 
-    def mapped(self, frame: pa.Table, function: Batches, schema: pa.Schema) -> pa.Table:
-        pieces = [frame.slice(at, PIECE) for at in range(0, len(frame), PIECE)]
-        return self.rows(lambda piece: function(iter(piece.to_batches())), pieces, schema)
-
     def grouped(self, frame: pa.Table, keys: Sequence[str], function: Batches, schema: pa.Schema) -> pa.Table:
         groups = list(groups_of(frame, keys))
         return self.rows(lambda rows: function(iter(frame.take(rows).to_batches())), groups, schema)
 
-    def where(self, frame: pa.Table, column: str, value: str | None) -> pa.Table:
-        return frame.filter(frame[column].is_valid() if value is None else pc.equal(frame[column], value))
+    def sql(self, text: str, **given: Any) -> pa.Table:
+        return query(text, **given)
 
-    def joined(self, frames: Sequence[pa.Table]) -> pa.Table:
-        return pa.concat_tables(frames)
+    def kept(self, frame: pa.Table) -> pa.Table:
+        return frame
 
     def collect(self, frame: pa.Table) -> pa.Table:
         return frame
@@ -192,7 +185,8 @@ class Spark(Engine):
         numbered = list(enumerate(tasks))
         if not numbered:
             return []
-        rows = self.rows(work, numbered, _RESULT).collect()
+        with described(self.spark, f"{_name(function)}: {len(numbered)} tasks"):
+            rows = self.rows(work, numbered, _RESULT).collect()
         found = {row.number: pickle.loads(row.result) for row in rows}
         return [_raised(found[number]) for number, _ in numbered]
 
@@ -211,11 +205,6 @@ class Spark(Engine):
         numbers = self.spark.range(0, len(tasks), 1, max(len(tasks), 1))
         return numbers.mapInArrow(work, from_arrow_schema(schema))
 
-    def mapped(self, frame: DataFrame, function: Batches, schema: pa.Schema) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        return frame.mapInArrow(function, from_arrow_schema(schema))
-
     def grouped(
         self, frame: DataFrame, keys: Sequence[str], function: Batches, schema: pa.Schema
     ) -> DataFrame:
@@ -226,16 +215,23 @@ class Spark(Engine):
 
         return frame.groupBy(*keys).applyInArrow(work, from_arrow_schema(schema))
 
-    def where(self, frame: DataFrame, column: str, value: str | None) -> DataFrame:
-        return frame.where(frame[column].isNotNull() if value is None else frame[column] == value)
+    def sql(self, text: str, **given: Any) -> DataFrame:
+        numbers, frames = split(given)
+        return self.spark.sql(text.format(**{name: f"{{{name}}}" for name in frames} | numbers), **frames)
 
-    def joined(self, frames: Sequence[DataFrame]) -> DataFrame:
-        return reduce(lambda one, other: one.union(other), frames)
+    def kept(self, frame: DataFrame) -> DataFrame:
+        return frame.cache()
 
     def collect(self, frame: DataFrame) -> pa.Table:
-        return frame.toArrow()
+        try:
+            return frame.toArrow()
+        except Exception as error:  # of one class here, and of another over Spark Connect
+            if (file := re.search(r"FAILED_READ_FILE.* file (?:file://)?(\S+?)\.?\s", str(error))) is None:
+                raise
+            raise JobError(f"{file[1]} can't be read, it may have been cut off") from None
 
 
+DESCRIPTION = "spark.job.description"
 _EQUIPPED: WeakSet[Any] = WeakSet()  # sessions of Spark Connect that have our code
 _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 
@@ -243,6 +239,21 @@ _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 def is_connect(spark: SparkSession) -> bool:
     """Whether the session is one of Spark Connect: Java is elsewhere, and there is no `sparkContext`."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+@contextmanager
+def described(spark: SparkSession, what: str) -> Iterator[None]:
+    """Spark's UI says what the jobs of this block do. Over Spark Connect the server names them."""
+    if is_connect(spark):
+        yield
+        return
+    context = spark.sparkContext
+    before = context.getLocalProperty(DESCRIPTION)
+    context.setLocalProperty(DESCRIPTION, what)
+    try:
+        yield
+    finally:
+        context.setLocalProperty(DESCRIPTION, before)  # type: ignore[arg-type]  # None takes it away
 
 
 def _slots(spark: SparkSession) -> int:
@@ -323,4 +334,5 @@ def chosen(
         found = Spark(spark)
         found.workers = options.workers or found.workers
         note(f"{job}: on Spark {spark.version}, {found.workers} tasks at a time")
-        yield found
+        with described(spark, job):
+            yield found

@@ -15,11 +15,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.analysis.columns import Ints, changes, column, filled
-from basestation.analysis.links import LIFE, SEEN, health, summary, tallies
+from basestation.analysis.links import SEEN, health, summary
 
 OPEN_S = 60.0  # the least time for which a window stays open after its end
 ALL = -(1 << 62)  # no window is older
 NEVER = 1 << 62  # nor younger
+LIFE = 40  # a message's name: its life, then so many bits of its number
+ROWS = pa.schema(
+    [
+        ("at", pa.float64()), ("is_wall", pa.bool_()), ("first", pa.bool_()), ("mote", pa.int32()),
+        ("name", pa.int64()), ("gateway", pa.int32()), ("line", pa.int32()), ("rssi", pa.float32()),
+        ("lqi", pa.float32()),
+    ]
+)  # fmt: skip
 Tables = tuple[pa.Table, pa.Table]
 """Of motes, and of links."""
 
@@ -29,7 +37,7 @@ class State:
     """What is known of a run after some parts. `rows` are those of open windows, and of closed ones those that the
     next messages are compared with: the last of each mote, and its highest numbers."""
 
-    rows: pa.Table = field(default_factory=SEEN.empty_table)
+    rows: pa.Table = field(default_factory=ROWS.empty_table)
     run: str = ""  # as the parts say
     part: int = -1  # the number of the last one
     open: int = ALL  # the first window that is not final
@@ -43,7 +51,7 @@ def advance(state: State, messages: pa.Table, window_s: float) -> tuple[State, T
     if count := int(np.sum(at < oldest)):
         told.append(f"the clock was set back: {count} messages count in the oldest window that is open")
         at = np.where(at < oldest, oldest + window_s / 2, at)
-        seen = seen.set_column(0, SEEN.field("at"), pa.array(at))
+        seen = seen.set_column(0, ROWS.field("at"), pa.array(at))
     if count := _stragglers(seen, state.rows.filter(pa.array(_window(state.rows, window_s) < state.open))):
         told.append(
             f"{count} messages came when their numbers were lost for good: they count as received and as lost"
@@ -60,8 +68,15 @@ def advance(state: State, messages: pa.Table, window_s: float) -> tuple[State, T
 
 def opened(state: State, window_s: float) -> Tables:
     """The tables of the open windows."""
-    motes, links = health(tallies(state.rows, window_s), window_s)
+    motes, links = health(named(state.rows), window_s)
     return between(motes, state.open, NEVER, window_s), between(links, state.open, NEVER, window_s)
+
+
+def named(rows: pa.Table) -> pa.Table:
+    """Rows of one run, as `links` counts them."""
+    name, columns = column(rows, "name"), dict(zip(rows.column_names, rows.columns, strict=True))
+    columns |= {"moment": rows["at"], "life": name >> LIFE, "sequence": name & ((1 << LIFE) - 1)}
+    return filled(columns | {"site": "", "run": ""}, SEEN, len(rows))
 
 
 def between(table: pa.Table, first: int, end: int, window_s: float) -> pa.Table:
@@ -86,7 +101,7 @@ def seen_in(messages: pa.Table, before: pa.Table) -> pa.Table:
     columns = {"at": column(messages, "wall_ns") / 1e9, "is_wall": True, "first": True, "mote": mote}
     columns |= {"name": (life << LIFE) + column(messages, "sequence")}
     columns |= {name: messages[name] for name in ("gateway", "rssi", "lqi")}
-    return filled(columns, SEEN, len(messages))
+    return filled(columns, ROWS, len(messages))
 
 
 def lives(mote: Ints, boot: Ints, before: Mapping[int, int] | None = None) -> Ints:

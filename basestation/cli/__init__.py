@@ -69,6 +69,7 @@ PROVIDED_BY = {
     "rich": "",
     "serial": "",
     "textual": "",
+    "duckdb": "analysis",
     "llvmlite": "analysis",
     "matplotlib": "analysis",
     "numba": "analysis",

@@ -7,7 +7,7 @@ run's beacons and health messages and nothing of its other frames.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,19 +22,23 @@ from basestation.analysis.clocks import (
     times_in,
 )
 from packet_formats.deployment import Deployment
-from spark_jobs.engine import Batches, Engine, Frame
+from spark_jobs.engine import Batches, Engine, Frame, Spark
 from spark_jobs.health import told
 from spark_jobs.session import JobError
 from spark_jobs.tables.stored import Piece, StoredRun, names_of, pieces
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 RESULTS = told.schema_of((name, pa.list_(pa.struct(list(table)))) for name, table in TABLES.items())
 Deployments = Mapping[str, Deployment]
 
 
 def clocks(
-    engine: Engine, frames: Frame, messages: Frame, deployments: Deployments, moment_s: float = MOMENT_S
-) -> Frame:
+    frames: DataFrame, messages: DataFrame, deployments: Deployments, moment_s: float = MOMENT_S
+) -> DataFrame:
     """A row of `RESULTS` for each run that tells something. `deployments` are by run; `messages` have the stamps."""
+    from pyspark.sql.pandas.types import from_arrow_schema
 
     def tell(tables: Callable[[pa.Table, Deployment], Iterator[pa.Table]]) -> Batches:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -53,9 +57,11 @@ def clocks(
         return delays_in(rows.append_column("stamp.r", stamps), deployment)
 
     stamps = ["stamp" if name == "stamp.r" else name for name in STAMPS]
-    of_frames = engine.mapped(frames.select(["site", "run", *COLUMNS]), tell(times_in), told.PACKED)
-    stamped = engine.mapped(messages.select(["site", "run", *stamps]), tell(delays), told.PACKED)
-    return _together(engine, engine.joined([of_frames, stamped]), deployments, moment_s)
+    packed = from_arrow_schema(told.PACKED)
+    of_frames = frames.select("site", "run", *COLUMNS).mapInArrow(tell(times_in), packed)
+    stamped = messages.select("site", "run", *stamps).mapInArrow(tell(delays), packed)
+    found: DataFrame = _together(Spark(frames.sparkSession), of_frames.union(stamped), deployments, moment_s)
+    return found
 
 
 def _together(engine: Engine, times: Frame, deployments: Deployments, moment_s: float) -> Frame:

@@ -1,6 +1,6 @@
-"""`links`: how well each mote and each link to a gateway worked over time (`basestation/analysis/links.py`).
+"""`links`: how well each mote and each link to a gateway worked, by the SQL of `basestation/analysis/links.py`.
 
-Pieces of a run are counted side by side. Their tallies come together in one task for each mote.
+The frames are read, compared and added up once. Both tables are made of that tally, which is small.
 """
 
 from __future__ import annotations
@@ -11,80 +11,92 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.analysis.columns import Ints, column
-from basestation.analysis.links import COLUMNS, LINKS, MOTES, WINDOW_S, health, seen_in, tallies
+from basestation.analysis.links import (
+    COLUMNS,
+    LINKS,
+    LINKS_OF,
+    MOTES,
+    MOTES_OF,
+    SEEN_IN,
+    TALLY,
+    WINDOW_S,
+    in_order,
+)
 from packet_formats.deployment import Deployment
-from spark_jobs.engine import Engine, Frame
+from spark_jobs.engine import Engine, Frame, Spark
 from spark_jobs.health import told
 from spark_jobs.session import JobError
-from spark_jobs.tables.stored import Piece, StoredRun, pieces
+from spark_jobs.tables.stored import StoredRun, names_of, pieces, read, schema_of
 
-TABLES = {"motes": MOTES, "links": LINKS}
-# The rows of both tables side by side, so that one pass over the frames makes them.
-ROWS = told.schema_of(
-    [("table", pa.string()), *{item.name: item for table in TABLES.values() for item in table}.values()]
-)
+TABLES = {name: pa.schema([*told.NAMED, *table]) for name, table in (("motes", MOTES), ("links", LINKS))}
 
 
 def links(engine: Engine, frames: Frame, window_s: float = WINDOW_S) -> tuple[Frame, Frame]:
     """The tables of motes and of links, of frames with the columns `site`, `run` and `COLUMNS`."""
-
-    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for names, rows in told.by_run(batches):
-            yield from told.packed_by_mote(names, tallies(seen_in(rows), window_s))
-
-    named = engine.where(frames, "source", None).select(["site", "run", *COLUMNS])
-    found = _together(engine, engine.mapped(named, tell, told.PACKED), window_s)
-    motes, of_links = (engine.where(found, "table", name).select(_names(name)) for name in TABLES)
-    return motes, of_links
-
-
-def _together(engine: Engine, tally: Frame, window_s: float) -> Frame:
-    return engine.grouped(tally, ["site", "run", "mote"], lambda rows: _of_mote(rows, window_s), ROWS)
-
-
-def _of_mote(batches: Iterator[pa.RecordBatch], window_s: float) -> Iterator[pa.RecordBatch]:
-    rows = pa.Table.from_batches(batches)
-    names = {name: rows[name][0].as_py() for name, _ in told.NAMED}
-    if fault := told.fault_in(rows):
-        yield from told.fault(names, fault, ROWS)
-        return
-    for name, table in zip(TABLES, health(told.unpacked(rows), window_s), strict=True):
-        yield from told.named(names | {"table": name}, table, ROWS)
-
-
-def _names(table: str) -> list[str]:
-    return ["site", "run", *TABLES[table].names]
+    tally = engine.kept(engine.sql(TALLY, seen=engine.sql(SEEN_IN, frames=frames), window_s=window_s))
+    motes, of_links = (engine.sql(text, tally=tally, window_s=window_s) for text in (MOTES_OF, LINKS_OF))
+    return motes.select(TABLES["motes"].names), of_links.select(TABLES["links"].names)
 
 
 def of_runs(
     engine: Engine, runs: Sequence[StoredRun], window_s: float
 ) -> tuple[dict[str, pa.Table], dict[str, str]]:
     """The tables of stored runs, sorted, and what is wrong with the runs that are not in them."""
-
-    def tell(piece: Piece) -> Iterator[pa.Table]:
-        yield tallies(pa.concat_tables(_seen(piece)), window_s)
-
-    tasks, faults = pieces(runs, "frames")
-    tally = engine.rows(lambda piece: told.of_piece(piece, tell, told.packed_by_mote), tasks, told.PACKED)
-    found = engine.collect(_together(engine, tally, window_s))
-    wrong = found.filter(found[told.FAULT].is_valid())
-    faults |= dict(zip(wrong["run"].to_pylist(), wrong[told.FAULT].to_pylist(), strict=True))
+    faults = pieces(runs, "frames")[1]
+    sound = [run for run in runs if run.name not in faults]
+    found = [{name: table.empty_table() for name, table in TABLES.items()}]
+    for group in [sound] if isinstance(engine, Spark) else [[run] for run in sound]:
+        found += _counted(engine, group, window_s, faults)
     told.note_all(faults)
+    return {
+        name: in_order(pa.concat_tables(tables[name] for tables in found), TABLES[name]) for name in TABLES
+    }, faults
+
+
+def _counted(
+    engine: Engine, runs: Sequence[StoredRun], window_s: float, faults: dict[str, str]
+) -> Iterator[dict[str, pa.Table]]:
+    """The tables of these runs. If one of them can't be read, the others are counted without it."""
+    try:
+        motes, of_links = links(engine, _frames(engine, runs), window_s)
+        found = {"motes": engine.collect(motes), "links": engine.collect(of_links)}
+    except JobError as error:
+        if len(runs) == 1:
+            faults[runs[0].name] = str(error)
+        for run in runs if len(runs) > 1 else ():
+            yield from _counted(engine, [run], window_s, faults)
+        return
+    for run in runs:
+        try:
+            mine = pc.equal(found["motes"]["run"], run.name)
+            check_motes(
+                column(found["motes"].filter(mine), "mote"), run.deployment, str(run.folder("frames"))
+            )
+        except JobError as error:
+            faults[run.name] = str(error)
     sound = pa.array([run.name for run in runs if run.name not in faults], pa.string())
-    order = [(name, "ascending") for name in ("site", "run", "mote", "start", "gateway", "line")]
-    tables = {}
-    for name in TABLES:
-        mine = pc.and_(pc.equal(found["table"], name), pc.is_in(found["run"], sound))
-        names = _names(name)
-        tables[name] = found.filter(mine).select(names).sort_by([item for item in order if item[0] in names])
-    return tables, faults
+    yield {
+        name: table.filter(pc.is_in(table["run"], sound)).cast(TABLES[name]) for name, table in found.items()
+    }
 
 
-def _seen(piece: Piece) -> Iterator[pa.Table]:
-    for rows in piece.batches(COLUMNS):
-        seen = seen_in(rows)
-        check_motes(column(seen, "mote"), piece.run.deployment, str(piece.path))
-        yield seen
+def _frames(engine: Engine, runs: Sequence[StoredRun]) -> Frame:
+    if isinstance(engine, Spark):
+        return read(engine.spark, runs, "frames")
+    batches = [
+        rows for run in runs for piece in run.pieces("frames") for rows in _named(run, piece.batches(COLUMNS))
+    ]
+    fields = [schema_of("frames").field(name) for name in COLUMNS]
+    return pa.concat_tables(
+        [pa.schema([*told.NAMED, *fields]).empty_table(), *batches], promote_options="permissive"
+    )
+
+
+def _named(run: StoredRun, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    for rows in tables:
+        kept = rows.filter(rows["source"].is_valid())
+        where = {name: pa.repeat(word, len(kept)) for name, word in names_of(run).items()}
+        yield pa.table(where | {name: kept[name] for name in COLUMNS})
 
 
 def check_motes(mote: Ints, deployment: Deployment, where: str) -> None:

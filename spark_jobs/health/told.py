@@ -1,4 +1,4 @@
-"""What `links` and `clocks` share: what pieces of a run tell, with the names of its site and run.
+"""What pieces of a run tell `clocks`, with the names of its site and run.
 
 A piece tells many small rows. They go to the task that puts them together as one value, an Arrow stream, since Spark
 would turn each row from Arrow into its own form, sort it and turn it back.
@@ -13,15 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.analysis.columns import filled
-from spark_jobs.engine import PIECE, groups_of
+from spark_jobs.engine import PIECE
 from spark_jobs.session import JobError, note
 from spark_jobs.tables.stored import Piece, names_of
 
-Pack = Callable[[Mapping[str, Any], pa.Table], Iterator[pa.RecordBatch]]
 NAMED = (("site", pa.string()), ("run", pa.string()))
 FAULT = "fault"  # why a run can't be read; in a row of its own, so that other runs go on
-NOBODY = -1  # the mote of a fault and of what is told of a whole run: groups need a key
-PACKED = pa.schema([*NAMED, ("mote", pa.int64()), ("stream", pa.binary()), (FAULT, pa.string())])
+PACKED = pa.schema([*NAMED, ("stream", pa.binary()), (FAULT, pa.string())])
 
 
 def schema_of(columns: Iterable[Any]) -> pa.Schema:
@@ -33,27 +31,12 @@ def packed(names: Mapping[str, Any], table: pa.Table) -> Iterator[pa.RecordBatch
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
-    yield from filled(
-        {"mote": NOBODY, **names, "stream": sink.getvalue().to_pybytes()}, PACKED, 1
-    ).to_batches()
-
-
-def packed_by_mote(names: Mapping[str, Any], table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows of each mote as one row of `PACKED`."""
-    for rows in groups_of(table, ["mote"]):
-        mine = table.take(rows)
-        yield from packed({**names, "mote": mine["mote"][0].as_py()}, mine)
+    yield from filled({**names, "stream": sink.getvalue().to_pybytes()}, PACKED, 1).to_batches()
 
 
 def unpacked(rows: pa.Table) -> pa.Table:
     """All that rows of `PACKED` hold."""
     return pa.concat_tables(pa.ipc.open_stream(stream.as_buffer()).read_all() for stream in rows["stream"])
-
-
-def named(names: Mapping[str, Any], table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A table's rows, with the names of their run; columns that it does not have are null."""
-    columns = dict(zip(table.column_names, table.columns, strict=True))
-    yield from filled({**columns, **names}, schema, len(table)).to_batches()
 
 
 def by_run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[dict[str, str], pa.Table]]:
@@ -75,20 +58,18 @@ def gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def of_piece(
-    piece: Piece, tell: Callable[[Piece], Iterator[pa.Table]], pack: Pack = packed
-) -> Iterator[pa.RecordBatch]:
+def of_piece(piece: Piece, tell: Callable[[Piece], Iterator[pa.Table]]) -> Iterator[pa.RecordBatch]:
     """What a piece of a run tells, or its fault."""
     names = names_of(piece.run)
     try:
         if tables := list(tell(piece)):
-            yield from pack(names, pa.concat_tables(tables))
+            yield from packed(names, pa.concat_tables(tables))
     except JobError as error:
         yield from fault(names, str(error))
 
 
-def fault(names: Mapping[str, Any], why: str, schema: pa.Schema = PACKED) -> Iterator[pa.RecordBatch]:
-    yield from filled({**names, FAULT: why, "mote": NOBODY}, schema, 1).to_batches()
+def fault(names: Mapping[str, Any], why: str) -> Iterator[pa.RecordBatch]:
+    yield from filled({**names, FAULT: why}, PACKED, 1).to_batches()
 
 
 def fault_in(table: pa.Table) -> str | None:

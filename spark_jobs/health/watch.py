@@ -33,9 +33,9 @@ import pyarrow.parquet as pq
 
 from basestation.analysis.choices import Choice
 from basestation.analysis.columns import column
-from basestation.analysis.links import LINKS, MOTES, SEEN, WINDOW_S, summary, with_delivery
+from basestation.analysis.links import LINKS, MOTES, WINDOW_S, summary, with_delivery
 from basestation.analysis.rows import table_of
-from basestation.analysis.windows import ALL, NEVER, State, Tables, added, advance, between, opened
+from basestation.analysis.windows import ALL, NEVER, ROWS, State, Tables, added, advance, between, opened
 from basestation.journal.decision import MICS_UNCHECKED
 from basestation.journal.parquet_parts import PARTS, mics_in
 from basestation.journal.recovery import write_whole
@@ -150,7 +150,7 @@ def _load(path: str) -> State:
     try:
         with Path(path).open("rb") as raw, open_table(raw) as file:
             told = json.loads(file.schema_arrow.metadata[META_STATE])
-            table = file.read(columns=SEEN.names).cast(SEEN)
+            table = file.read(columns=ROWS.names).cast(ROWS)
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise JobError(f"{path}: no state of watch's: {one_line(error)}; another --out begins anew") from None
     return State(table.replace_schema_metadata(), **told)

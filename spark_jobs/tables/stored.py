@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +25,9 @@ from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.storage import Place, listed, place, reading
 from spark_jobs.tables.inputs import Group, Input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 MANIFEST = "manifest"
 CAUSES = "causes"  # the table of causal graphs, keyed by run and frame, made on demand
@@ -96,6 +102,11 @@ class StoredRun:
         if said != self.name:
             raise JobError(f"{path}: mixed runs: it is of run {said}, in the place of {self.name}")
 
+    def is_old(self, table: str) -> bool:
+        """Whether its stamps are in columns of their own, as format 1 had them."""
+        with self._readable(self.files(table)[0]) as file:
+            return table == "messages" and "stamp" not in file.schema_arrow.names
+
     def pieces(self, table: str) -> list[Piece]:
         """A table in pieces that tasks can read, in order."""
         sizes: list[int] = []
@@ -147,6 +158,33 @@ def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[s
 
 def schema_of(table: str) -> pa.Schema:
     return FRAMES if table == "frames" else messages_schema()
+
+
+def read(spark: SparkSession, runs: Sequence[StoredRun], table: str) -> DataFrame:
+    """A table of these runs, read by Spark itself: it prunes runs and columns, and pushes conditions down."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    columns = schema_of(table)
+    named = pa.schema([*columns, *((name, pa.string()) for name in ("site", "date", "run"))])
+    reader = spark.read.schema(from_arrow_schema(named)).option(
+        "parquet.page.verify-checksum.enabled", "true"
+    )
+    found = []
+    for tables in dict.fromkeys(run.tables for run in runs):  # a base path each
+        folders = [_for_spark(str(run.folder(table))) for run in runs if run.tables == tables]
+        found.append(reader.option("basePath", _hadoop(f"{tables}/{table}")).parquet(*folders))
+    if not found:
+        return spark.createDataFrame([], from_arrow_schema(named)).select("run", "site", *columns.names)
+    return reduce(lambda one, other: one.union(other), found).select("run", "site", *columns.names)
+
+
+def _for_spark(path: str) -> str:
+    """A path to read: brackets in it are no pattern."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", _hadoop(path))
+
+
+def _hadoop(path: str) -> str:
+    return re.sub("^s3:", "s3a:", path)
 
 
 def manifest(tables: Place, suffix: str = ENTRY) -> list[StoredRun]:

@@ -21,9 +21,9 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
-from spark_jobs import engine, run
+from spark_jobs import run
 from spark_jobs.advice.fit import measured_epsilon
-from spark_jobs.engine import Cores, Spark
+from spark_jobs.engine import Cores
 from spark_jobs.health.clocks import clocks, of_runs
 from spark_jobs.tables.ingest import ingest
 from spark_jobs.tables.inputs import find
@@ -215,11 +215,7 @@ def test_pieces_in_any_order_and_on_both_engines_give_the_same(tmp_path, capsys,
 
     for row in whole:
         row["clocks"].pop()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "PIECE", 70)
-        assert rows_of(clocks(Cores(2), torn, messages, deployments, 20)) == whole
     there = clocks(
-        Spark(spark),
         spark.createDataFrame(torn).repartition(3),
         spark.createDataFrame(messages),
         deployments,

@@ -66,6 +66,8 @@ def test_spark_is_for_those_who_ask_or_have_much_to_do(monkeypatch, capsys):
 
         class sparkContext:
             defaultParallelism = 7
+            getLocalProperty = staticmethod(lambda key: None)
+            setLocalProperty = staticmethod(lambda key, value: None)
 
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     monkeypatch.setattr(session, "started", lambda *asked: nullcontext(Started))

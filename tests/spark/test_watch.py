@@ -19,8 +19,8 @@ import pytest
 
 import spark_jobs
 from basestation.analysis.choices import Choice
-from basestation.analysis.links import SEEN, health, summary, tallies
-from basestation.analysis.windows import lives, seen_in
+from basestation.analysis.links import health, summary
+from basestation.analysis.windows import ROWS, lives, named, seen_in
 from basestation.journal.parquet_parts import PARTS, make_parts
 from basestation.journal.reader import read_journal
 from basestation.journal.recovery import write_whole
@@ -151,7 +151,7 @@ def long_log(folder, parts, chance, run="a", late_ns=20 * 10**9, reboots=0.02):
 def counted_at_once(paths, window_s):
     """What `health` makes of all rows at once, with no state and no windows that end."""
     tables = [_read(Path(path))[0] for path in paths]
-    return health(tallies(seen_in(pa.concat_tables(tables), SEEN.empty_table()), window_s), window_s)
+    return health(named(seen_in(pa.concat_tables(tables), ROWS.empty_table())), window_s)
 
 
 def stored(out, name, run="a"):
