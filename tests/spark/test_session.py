@@ -1,5 +1,6 @@
 """Starting: Java is looked for first, and every fault is one line."""
 
+import os
 import stat
 import subprocess
 import sys
@@ -142,6 +143,7 @@ def test_notes_go_to_standard_error_under_spark_submit(require_tool, root, tmp_p
         text=True,
         check=False,
         timeout=600,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
     )
     assert told.returncode == 1
     assert told.stdout == ""
