@@ -108,12 +108,8 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
 
 
 def _alone(master: str | None) -> dict[str, str]:
-    """The settings that `spark-submit` would pass. Nothing listens beyond this machine unless asked to.
-
-    Java only hands out tasks and moves small rows. Its second compiler took more of the processors' time than that.
-    """
-    java = f"-Dlog4j2.configurationFile={QUIET.as_uri()} -XX:TieredStopAtLevel=1"
-    settings = {"spark.driver.extraJavaOptions": java}
+    """The settings that `spark-submit` would pass. Nothing listens beyond this machine unless asked to."""
+    settings = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}"}
     if master is not None:
         settings["spark.master"] = master
     if master is None or master.startswith("local"):

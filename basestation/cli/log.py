@@ -275,7 +275,7 @@ def _verify(path: Path, as_json: bool) -> Summary:
     from basestation.journal.summary import summarise
 
     live = locking.is_taken(path)
-    summary = summarise(read_journal(path), None)
+    summary = summarise(journal := read_journal(path), _own_deployment(journal))
     summary.faults = [fault for fault in summary.faults if not (live and fault.tail)]
     tell = _LogFaults()
     _tell_all(summary, tell)
@@ -287,6 +287,7 @@ def _verify(path: Path, as_json: bool) -> Summary:
                 "format": summary.header.version,
                 "records": summary.records,
                 "segments": summary.segments,
+                "undecided": summary.undecided,
                 **_holes(summary),
                 "faults": [asdict(fault) for fault in summary.faults],
                 "end": _end(summary, live),
@@ -301,7 +302,19 @@ def _verify(path: Path, as_json: bool) -> Summary:
     )
     for line in _missing(summary.missing):
         common.echo(line)
+    if summary.undecided:
+        common.echo(
+            f"  {many(summary.undecided, 'frame')} undecided: `basestation log decide {path}` decides all"
+        )
     return summary
+
+
+def _own_deployment(journal: Journal) -> Deployment | None:
+    """A log's own deployment; None if there is none that can be read."""
+    try:
+        return journal.deployment if journal.header.deployment else None
+    except JournalError:
+        return None
 
 
 def _verify_again(path: Path, deployment: Path | None, key: Path | None, as_json: bool) -> None:

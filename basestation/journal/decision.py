@@ -103,6 +103,13 @@ class Noted(NamedTuple):
     guess: int | None = None
 
 
+def wrong_length(size: int) -> str | None:
+    """What is wrong with a decision of so many bytes; its frame counts as undecided then."""
+    if size in (SHORT_BYTES, LONG_BYTES):
+        return None
+    return f"a decision record of {size} bytes, it has {SHORT_BYTES} or {LONG_BYTES}"
+
+
 class Decider(NamedTuple):
     """The rules by which frames were decided (0: by none), and what became of their MICs."""
 

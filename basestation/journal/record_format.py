@@ -457,6 +457,11 @@ class Records:
         at = np.repeat(self.starts + HEAD.itemsize - before, lengths) + np.arange(int(lengths.sum()))
         return self.raw[at], lengths
 
+    def odd_decisions(self) -> Records:
+        """Decision records of a wrong length."""
+        noted = self.of_kind(RecordKind.DECISION)
+        return noted.chosen(~np.isin(noted.head["length"], (SHORT_BYTES, LONG_BYTES)))
+
     def decisions(self) -> NDArray[np.void]:
         """The content of all decision records, as rows of `DECISION`; those of a wrong length are left out."""
         noted = self.of_kind(RecordKind.DECISION)

@@ -2,8 +2,8 @@
 
 Nothing is thrown away. A torn tail goes to NNNNNN.torn, a later one to NNNNNN.2.torn. A segment that is damaged
 elsewhere is kept as NNNNNN.bad and written again without the damage; its records keep their numbers, so that a gap
-stays visible. A segment of another run becomes a .bad, too, and so do the Parquet parts from the first damage on: they
-may hold what the journal no longer has. A run without an end mark gets one, which says that it was interrupted, or that
+stays visible. A segment of another run becomes a .bad, too, and so does the Parquet part of a damaged segment: it may
+hold what the journal no longer has. A run without an end mark gets one, which says that it was interrupted, or that
 its end was cut off.
 """
 
@@ -201,10 +201,10 @@ def _rewrite(segment: JournalSegment, known: Header) -> list[Path]:
 
 
 def _move_parts(folder: Path, changed: Path) -> list[Path]:
-    """Put the parts from the changed segment on aside: they must be made again, and may hold what that has lost."""
+    """Put the changed segment's part aside: it must be made again, and may hold what that has lost."""
     from .parquet_parts import part_paths
 
-    return [_move(path, path.name) for path in part_paths(folder) if path.stem >= changed.stem]
+    return [_move(path, path.name) for path in part_paths(folder) if path.stem == changed.stem]
 
 
 def _move(path: Path, name: str) -> Path:

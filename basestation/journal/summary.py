@@ -13,7 +13,7 @@ from basestation.traces.schema import value_of
 from basestation.traces.value_summary import ValueSummary
 from packet_formats.deployment import Deployment
 
-from .decision import Fate
+from .decision import Fate, wrong_length
 from .projection import Projection, project_segment
 from .reader import Finding, Journal, JournalFault, JournalHole, JournalNote, JournalSegment, senseless
 from .record_format import End, Header, JournalError, RecordKind, Records
@@ -74,6 +74,11 @@ class Summary:
     motes: dict[int, MoteSummary] = field(default_factory=dict)
     lines: dict[int, LineSummary] = field(default_factory=dict)
     notes: int = 0
+
+    @property
+    def undecided(self) -> int:
+        """Frames on which the log has no decision, as far as they were read."""
+        return sum(line.fates.get(Fate.UNDECIDED.name.lower(), 0) for line in self.lines.values())
 
 
 def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
@@ -166,6 +171,10 @@ def _count_own(summary: Summary, segment: JournalSegment) -> None:
                 record.lost()
         except JournalError as error:
             summary.faults.append(senseless(segment, at, record, error))
+    odd = segment.records.odd_decisions()
+    for at, record in zip(odd.starts.tolist(), odd, strict=True):
+        odd_length = JournalError(wrong_length(len(record.payload)))
+        summary.faults.append(senseless(segment, at, record, odd_length))
 
 
 def _count_fates(summary: Summary, reading: Projection) -> None:

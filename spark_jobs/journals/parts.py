@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from basestation.journal import fast
-from basestation.journal.decision import LONG_BYTES, MICS_ABSENT, MICS_UNCHECKED, SHORT_BYTES, Decider
+from basestation.journal.decision import MICS_ABSENT, MICS_UNCHECKED, Decider, wrong_length
 from basestation.journal.frame_table import frame_rows
 from basestation.journal.merging import single
 from basestation.journal.projection import project
 from basestation.journal.reader import JournalSegment, read_header, read_segment
-from basestation.journal.record_format import JournalError, RecordKind, Records
+from basestation.journal.record_format import JournalError, Records
 from basestation.journal.sidecar import decider_of, decisions_of
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Group, Input
@@ -126,9 +126,7 @@ def _holes(numbers: Iterable[int], first: int, until: int | None) -> Iterator[tu
 
 def _report_odd(item: Input, path: Path, records: Records, report: Report) -> None:
     """Report decisions of a wrong size: their frames count as undecided."""
-    head = records.head
-    odd = (head["kind"] == RecordKind.DECISION) & ~np.isin(head["length"], (SHORT_BYTES, LONG_BYTES))
-    for record in records.chosen(odd) if odd.any() else ():
-        why = f"a decision record of {len(record.payload)} bytes, it has {SHORT_BYTES} or {LONG_BYTES}"
+    for record in records.odd_decisions():
+        why = wrong_length(len(record.payload)) or ""
         where = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
         report(bad_row(item, why, path=str(path), **where))

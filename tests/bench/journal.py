@@ -13,6 +13,7 @@ from basestation.arrivals import Arrival
 from basestation.journal.convert import trace_of
 from basestation.journal.reader import JournalFault
 from basestation.journal.writer import SYNCS, JournalWriter, Sync, read_journal
+from basestation.live.deciding import decide
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for
@@ -66,6 +67,7 @@ def _append(packets: list[bytes], sync: Sync) -> Rate:
 
 def _read(packets: list[bytes], deployment: Deployment) -> list[Rate]:
     with _journal(packets, "never", deployment) as (folder, _):
+        decide(read_journal(folder), deployment, _refuse)
         start = time.perf_counter()
         found = sum(len(segment.records) for segment in read_journal(folder).segments(_refuse))
         read = time.perf_counter() - start
