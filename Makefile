@@ -68,7 +68,7 @@ firmware-check: debian ## cppcheck over the firmware, and the format of all C
 	PYTHON="$(PYTHON)" firmware/scripts/check.sh
 	firmware/scripts/format.sh
 
-firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/firmware.md
+firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/reference/firmware.md
 	@$(BIN)/python -m tools.firmware_report --write
 
 # For `make test`: done again only when something changed; without the compiler it is left out, in CI it is a failure.
@@ -91,14 +91,14 @@ FIRMWARE_TESTS := $(wildcard firmware/test/test_*/.)
 # make flash IDS=0-9 PORT=/dev/ttyUSB0 [ENV=micaz] [PROGRAMMER=mib510]
 flash: ENV ?= micaz
 flash: PROGRAMMER ?= mib510
-flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT=/dev/ttyUSB0 (docs/flashing.md)
-	@[ -n "$(IDS)" ] && [ -n "$(PORT)" ] || { echo 'Say whom and where: make flash IDS=0-9 PORT=/dev/ttyUSB0 (docs/flashing.md)' >&2; exit 2; }
+flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT=/dev/ttyUSB0 (docs/guide/flashing.md)
+	@[ -n "$(IDS)" ] && [ -n "$(PORT)" ] || { echo 'Say whom and where: make flash IDS=0-9 PORT=/dev/ttyUSB0 (docs/guide/flashing.md)' >&2; exit 2; }
 	$(PIO) run -e $(ENV)
 	"$(PYTHON)" firmware/scripts/flash.py -e $(ENV) --ids "$(IDS)" --port "$(PORT)" --programmer $(PROGRAMMER)
 
 # Each search goes on where it ended: MINUTES is for each of them.
 MINUTES ?= 10
-soak: setup ## search for faults, eight searches of MINUTES=10 each; into docs/reliability.md
+soak: setup ## search for faults, eight searches of MINUTES=10 each; into docs/evidence/reliability.md
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: setup ## how fast each part is, as ratios measured side by side in one run
@@ -119,31 +119,31 @@ figures: setup ## draw the figures of docs/ again
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
 	@$(BIN)/python -m spark_jobs.package
 
-field: setup ## phi and k on the real firmware beside the simulator, into docs/algorithms.md: half an hour
+field: setup ## phi and k on the real firmware beside the simulator, into docs/evidence/algorithms.md: half an hour
 	$(BIN)/python -m tools.field_table --write
 
-schemes: setup ## the papers' schemes on the real firmware, into docs/schemes.md: five minutes
+schemes: setup ## the papers' schemes on the real firmware, into docs/evidence/schemes.md: five minutes
 	$(BIN)/python -m tools.schemes_table --write
 
-losses: setup ## where messages are lost on the real firmware, and what stubs would gain, into docs/schemes.md
+losses: setup ## where messages are lost on the real firmware, and what stubs would gain, into docs/evidence/schemes.md
 	$(BIN)/python -m tools.losses --write
 
-delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/firmware.md: six minutes
+delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/reference/firmware.md: six minutes
 	$(BIN)/python -m tools.delivery --write
 
-gateways: setup ## order and hold with two gateways on the real firmware, into docs/live.md: ten minutes
+gateways: setup ## order and hold with two gateways on the real firmware, into docs/reference/live.md: ten minutes
 	$(BIN)/python -m tools.two_gateways --write
 
-ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: some minutes
+ledger-table: setup ## whether the ledger keeps its promise, into docs/evidence/algorithms.md: some minutes
 	$(BIN)/python -m tools.ledger_table --write
 
-power-table: setup ## what a schedule costs and gains, simulated, into docs/power.md: two minutes
+power-table: setup ## what a schedule costs and gains, simulated, into docs/reference/power.md: two minutes
 	$(BIN)/python -m tools.power_table --write
 
-power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/power.md: hours
+power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/reference/power.md: hours
 	$(BIN)/python -m tools.power_runs --write
 
-urgent-runs: setup ## how long urgent messages take on the real firmware, and the cost, into docs/power.md: 20 minutes
+urgent-runs: setup ## how long urgent messages take on the real firmware, and the cost, into docs/reference/power.md: 20 minutes
 	$(BIN)/python -m tools.urgent_runs --write
 
 clean: ## remove the environment and everything that was built

@@ -4,7 +4,7 @@
 
 Takes the testbed's messages and changes one thing after the other towards what the simulator does: first each message
 takes the way of another one of the same mote, so that messages near in time no longer meet the same queues; then they
-are sent at any time instead of once a period. Prints a table in Markdown; docs/field.md has it.
+are sent at any time instead of once a period. Prints a table in Markdown; docs/guide/field.md has it.
 """
 
 from __future__ import annotations

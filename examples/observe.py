@@ -1,4 +1,5 @@
-"""Print messages in causal order: `python examples/observe.py [SOURCE]`. docs/sources.md lists the sources."""
+"""Print messages in causal order: `python examples/observe.py [SOURCE]`. docs/reference/sources.md lists the
+sources."""
 
 import asyncio
 import sys

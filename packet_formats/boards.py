@@ -1,7 +1,7 @@
 """The boards and their radios: the one place for facts about them. Standard library only.
 
-A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number. What they draw is in
-`packet_formats/power.py`.
+A new board is a row here. docs/guide/planning.md and docs/reference/firmware.md give the source of every number. What
+they draw is in `packet_formats/power.py`.
 """
 
 from __future__ import annotations
@@ -185,4 +185,4 @@ MICA2 = Board(
 BOARDS = {board.name: board for board in (MICAZ, MICA2)}
 RADIOS = {board.radio.chip: board.radio for board in BOARDS.values()}
 DEFAULT_BOARD = MICAZ  # where none is named
-GENERIC = "generic"  # in a deployment: a board that is not ours, of which nothing is known (docs/library.md)
+GENERIC = "generic"  # in a deployment: a board that is not ours, of which nothing is known (docs/reference/library.md)

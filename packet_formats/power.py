@@ -1,7 +1,7 @@
 """What the parts of a mote draw, each with its source, and how long cells last: the one place for both.
 
-The states are those that the testbed counts (docs/testbed.md, `states`). Currents are in mA at 3 V. Standard library
-only.
+The states are those that the testbed counts (docs/reference/testbed.md, `states`). Currents are in mA at 3 V.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from packet_formats.boards import BOARDS
 
-# Of two AA cells in series, assumed. A mote stops at 2.7 V (docs/flashing.md, fuses), when alkaline cells still hold
-# much of their charge; lithium cells (FR6) are nearly empty then.
+# Of two AA cells in series, assumed. A mote stops at 2.7 V (docs/guide/flashing.md, fuses), when alkaline cells still
+# hold much of their charge; lithium cells (FR6) are nearly empty then.
 CELLS_MAH = 2500
 ASLEEP_MA = 0.030  # a whole board, processor in power-save, watchdog on, radio off: assumed
 
@@ -46,7 +46,8 @@ def shown_days(number: float) -> str:
 
 
 # A mote with a schedule, by its duty: the processor's mean current for each share of time with the radio on (it also
-# works before and after), and the wakes for the watchdog. From emulated motes (docs/firmware.md, What it takes).
+# works before and after), and the wakes for the watchdog. From emulated motes (docs/reference/firmware.md, What it
+# takes).
 _PROCESSOR_BY_DUTY_MA = {"CC2420": 8.8, "CC1000": 6.0}
 _WATCHDOG_MA = 0.010
 

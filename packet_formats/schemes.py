@@ -294,7 +294,7 @@ def _ages(how_many: Callable[[int], int]) -> Callable[[StampChoice], StampForm]:
 
 
 BARRIER_LEAD = 2  # epsilons: the counter carries into l, which then runs ahead of its sender's clock
-BARRIER_NAMES = 6  # more gain nothing (docs/algorithms.md)
+BARRIER_NAMES = 6  # more gain nothing (docs/evidence/algorithms.md)
 BARRIER_AGE_BITS = 5
 BARRIER_SEQUENCE_BITS = 4
 

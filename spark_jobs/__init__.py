@@ -1,4 +1,4 @@
-"""Analysis of logs and traces on Spark's DataFrames (docs/analysis.md). `spark_jobs.api` has the functions."""
+"""Analysis of logs and traces on Spark's DataFrames (docs/guide/analysis.md). `spark_jobs.api` has the functions."""
 
 from typing import TYPE_CHECKING, Any
 

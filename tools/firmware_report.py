@@ -2,7 +2,8 @@
 
     python -m tools.firmware_report [--write]
 
-It prints a report in Markdown; with --write it also goes into docs/firmware.md, between the two marks. Needs the four
+It prints a report in Markdown; with --write it also goes into docs/reference/firmware.md, between the two marks.
+Needs the four
 images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
 compiler; battery life is what the emulated chips did, times currents of data sheets.
 """
@@ -47,7 +48,7 @@ from packet_formats.tinyos import encode_packet  # noqa: E402
 from tools.pages import MarkedPlace, PageError  # noqa: E402
 
 PLACE = MarkedPlace(
-    ROOT / "docs" / "firmware.md",
+    ROOT / "docs" / "reference" / "firmware.md",
     "<!-- report: made by `make firmware-report` -->",
     "<!-- end of the report -->",
 )
@@ -408,7 +409,9 @@ def seen_section(images: dict[str, ImageSize], found: dict[str, Seen]) -> str:
 # --- by scheme ---
 
 
-NAMING = tuple(name for name, row in OWN.items() if row.in_firmware and not row.is_ordered)  # docs/schemes.md
+NAMING = tuple(
+    name for name, row in OWN.items() if row.in_firmware and not row.is_ordered
+)  # docs/evidence/schemes.md
 SIZES = (5, 10, 20)  # of networks: these stamps, or a mote's memory, grow with them
 
 
@@ -535,7 +538,8 @@ def naming_section(folder: Path) -> str:
         *("scheme", "motes", "bytes", "send: mean", "most", "receive: mean", "most"),
         *(text for board in BOARDS for text in (f"{board}: flash", "RAM with stack")),
     )
-    text = """**Stamps that name or number messages, by the size of the network** (docs/schemes.md), else as above;
+    text = """**Stamps that name or number messages, by the size of the network** (docs/evidence/schemes.md), else as
+    above;
     barrier's is at most that long. Without a clock in its stamp an image is smaller: it never reckons a message's
     age."""
     return prose(text) + "\n\n" + table(head, rows)
@@ -676,7 +680,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="put the report into docs/firmware.md as well")
+    parser.add_argument(
+        "--write", action="store_true", help="put the report into docs/reference/firmware.md as well"
+    )
     options = parser.parse_args()
     try:
         block = report()

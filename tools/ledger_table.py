@@ -5,7 +5,7 @@
 Ten motes send four messages a second of each, all hear one another, and copies have delays of three kinds: steady;
 bursty, where a second of long delays and heavy loss comes twice a minute; changing, where all delays grow fourfold and
 fall again every eighty seconds. Every message is judged by the true happened-before. Prints a table in Markdown; with
---write it also goes into docs/algorithms.md, between the two marks.
+--write it also goes into docs/evidence/algorithms.md, between the two marks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from basestation.simulator.simulation import (
 from tools.field_table import STUDENT
 from tools.pages import MarkedPlace, table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "algorithms.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "algorithms.md"
 PLACE = MarkedPlace(PAGE, "<!-- ledger: made by `make ledger-table` -->", "<!-- end of the ledger -->")
 
 MOTES, EPSILON, DELTA = 10, 3, 32
@@ -190,7 +190,7 @@ def _interval(values: Sequence[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/algorithms.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/algorithms.md")
     parser.add_argument("--seeds", type=int, default=5, choices=range(2, 11))
     parser.add_argument("--first-seed", type=int, default=101)
     parser.add_argument("--messages", type=int, default=60_000)

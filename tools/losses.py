@@ -3,9 +3,11 @@
     python -m tools.losses [--write] [--seeds 5] [--seconds 40]
 
 A stub is the header and stamp of a lost message, sent by whoever knows of the loss. It runs ten emulated motes over
-three hops (docs/testbed.md). The truth log tells, for each message that did not reach the base station, where its
+three hops (docs/reference/testbed.md). The truth log tells, for each message that did not reach the base station,
+where its
 copies ended, and who knew. Then it stamps the same run as barrier does, and delivers it with the stubs that the
-droppers would send (tools/stub_replay.py). Prints tables in Markdown; with --write they also go into docs/schemes.md.
+droppers would send (tools/stub_replay.py). Prints tables in Markdown; with --write they also go into
+docs/evidence/schemes.md.
 
 A run counts from when every mote has been heard once, and up to its last second.
 """
@@ -48,7 +50,9 @@ from tools.schemes_table import HOPS, MOTES, RATE, ROOT, deployment_of
 from tools.stub_replay import Stub, replay
 
 PLACE = MarkedPlace(
-    ROOT / "docs" / "schemes.md", "<!-- table: made by `make losses` -->", "<!-- end of the losses -->"
+    ROOT / "docs" / "evidence" / "schemes.md",
+    "<!-- table: made by `make losses` -->",
+    "<!-- end of the losses -->",
 )
 NS = 1_000_000_000
 WIDTH = 120  # of a line in docs/
@@ -413,7 +417,7 @@ def collect(seeds: int, seconds: float, rate: float) -> Iterator[LossRun]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/schemes.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/schemes.md")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--rate", type=float, default=RATE, help="messages a second of each mote")

@@ -4,8 +4,10 @@
     python -m tools.power_runs --night [--write]
 
 `make power-runs` runs it. Each mote sends a message in ten seconds, over three hops, by a schedule whose window `plan`
-chose, on the testbed's grid (docs/testbed.md). Every message is judged by the true happened-before. Prints a table in
-Markdown; with --write it also goes into docs/power.md. The networks that the aims are about run for five hours each,
+chose, on the testbed's grid (docs/reference/testbed.md). Every message is judged by the true happened-before. Prints
+a table in
+Markdown; with --write it also goes into docs/reference/power.md. The networks that the aims are about run for five
+hours each,
 those with a longer period for one, those with loss or a key for twenty minutes. --night is one run of ten hours.
 
 Runs that are over are kept in .pio/power_runs.jsonl, so that a command that was stopped goes on where it was. They
@@ -42,7 +44,7 @@ from packet_formats.records import MIC_BYTES
 from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "power.md"
+PAGE = ROOT / "docs" / "reference" / "power.md"
 KEPT = ROOT / ".pio" / "power_runs.jsonl"
 PLACE = MarkedPlace(PAGE, "<!-- runs: made by `make power-runs` -->", "<!-- end of the runs -->")
 NIGHT = MarkedPlace(
@@ -246,7 +248,7 @@ def life_cells(field: Field, points: Sequence[PowerPoint]) -> Iterator[str]:
 
 def parser_of(described: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(described or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/power.md")
+    parser.add_argument("--write", action="store_true", help="into docs/reference/power.md")
     parser.add_argument("--seeds", type=int, help="of each network")
     parser.add_argument("--seconds", type=float, help="of each run")
     parser.add_argument("--processes", type=int, default=2)

@@ -2,9 +2,10 @@
 
     python -m tools.schemes_table [--write] [--seeds 5] [--seconds 40] [--processes 2] [--scheme barrier]
 
-It runs ten emulated motes over three hops (docs/testbed.md), with an image for each scheme's stamp and the live station
+It runs ten emulated motes over three hops (docs/reference/testbed.md), with an image for each scheme's stamp and the
+live station
 with the scheme's own rule, all with the same places, crystals and seeds. The flight recorders judge the order. Prints
-a table in Markdown; with --write it also goes into docs/schemes.md, between the two marks.
+a table in Markdown; with --write it also goes into docs/evidence/schemes.md, between the two marks.
 
 A rule cannot wait for a mote that it has not heard yet, so a run counts from when every mote has been heard once.
 """
@@ -32,7 +33,9 @@ from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = MarkedPlace(
-    ROOT / "docs" / "schemes.md", "<!-- table: made by `make schemes` -->", "<!-- end of the table -->"
+    ROOT / "docs" / "evidence" / "schemes.md",
+    "<!-- table: made by `make schemes` -->",
+    "<!-- end of the table -->",
 )
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
@@ -182,7 +185,7 @@ def sizes_of(deployment: Deployment) -> tuple[int, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/schemes.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/schemes.md")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--processes", type=int, default=2)

@@ -3,8 +3,8 @@
     python -m tools.two_gateways [--write] [--seeds 5] [--processes 2]
 
 Ten emulated motes with the stamp `barrier` are one hop from both gateways. Each gateway loses a share of what it could
-hear. The station takes both lines with the run's own times (docs/testbed.md). Prints a table in Markdown; with --write
-it also goes into docs/live.md.
+hear. The station takes both lines with the run's own times (docs/reference/testbed.md). Prints a table in Markdown;
+with --write it also goes into docs/reference/live.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = MarkedPlace(
-    ROOT / "docs" / "live.md", "<!-- table: made by `make gateways` -->", "<!-- end of the gateways -->"
+    ROOT / "docs" / "reference" / "live.md",
+    "<!-- table: made by `make gateways` -->",
+    "<!-- end of the gateways -->",
 )
 MOTES, MESSAGES = 10, 1200
 
@@ -87,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="into docs/live.md")
+    parser.add_argument("--write", action="store_true", help="into docs/reference/live.md")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()

@@ -2,7 +2,7 @@
 
 Every arrival earns `alpha`, the share that may be in a violation, and every message seen in one costs 1. The wait is
 the balance in other units: it shrinks a little with each arrival and grows with each violation, so what was seen stays
-below alpha times the arrivals whatever the delays are. docs/algorithms.md has the argument.
+below alpha times the arrivals whatever the delays are. docs/evidence/algorithms.md has the argument.
 """
 
 from __future__ import annotations

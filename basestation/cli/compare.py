@@ -102,7 +102,7 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
 @click.option(
     "--document",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Make the tables and pictures of docs/schemes.md in this folder, on networks of their own.",
+    help="Make the tables and pictures of docs/evidence/schemes.md in this folder, on networks of their own.",
 )
 @common.json_option
 @job_options.engine_options

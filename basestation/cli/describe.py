@@ -228,7 +228,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
 def protection(deployment: Deployment) -> str:
     """What is protected against strangers, in words."""
     if not deployment.security.mic:
-        return "none: anybody with a radio can speak as any mote ([security], docs/security.md)"
+        return "none: anybody with a radio can speak as any mote ([security], docs/reference/security.md)"
     return (
         f"MIC of {many(deployment.security.mic, 'byte')} on data, health, beacons, commands and acknowledgements, by "
         f"the key in {deployment.security.key}. Anybody can read what is sent; what a mote sends out of sync can be "

@@ -139,7 +139,9 @@ def _load(path: Path, key: Path | None) -> Deployment | Finding:
     try:
         return keys.with_key(deployments.load(path), path, key)
     except keys.KeyFault as error:
-        return failure("deployment", "key", str(error), "docs/security.md says how a key is made and kept")
+        return failure(
+            "deployment", "key", str(error), "docs/reference/security.md says how a key is made and kept"
+        )
     except OSError as error:
         cure = "--deployment names the file that describes the network; examples/ has some"
         return failure("deployment", "file", f"{path}: {error.strerror or error}", cure)

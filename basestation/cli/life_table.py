@@ -17,7 +17,7 @@ from packet_formats.schedule import ms
 
 MODEL = (
     "Days are a model's, not measured: most emulated motes lasted longer, the worst of some networks up to a quarter "
-    "less (docs/power.md)."
+    "less (docs/reference/power.md)."
 )
 
 

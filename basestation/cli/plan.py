@@ -214,7 +214,7 @@ OPTIONS = [
         type=click.Choice(FIGURES),
         default="mean",
         show_default=True,
-        help="How to count violations: see Violations in docs/algorithms.md. mean is the paper's.",
+        help="How to count violations: see Violations in docs/evidence/algorithms.md. mean is the paper's.",
     ),
     click.option(
         "--guaranteed",
@@ -781,7 +781,7 @@ def _write_toml(budget: Budget, choice: CandidateRow, name: str, path: Path) -> 
     if abs(seconds - deployment.send_seconds) > 0.1 * seconds:
         common.note(
             f"The stock app sends every {deployment.send_seconds} s. To build it for this rate: PLATFORMIO_BUILD_FLAGS="
-            f'"-D MOTE_PERIOD={round(deployments.CRYSTAL_HZ * seconds)}" pio run (docs/firmware.md, Settings)'
+            f'"-D MOTE_PERIOD={round(deployments.CRYSTAL_HZ * seconds)}" pio run (docs/reference/firmware.md, Settings)'
         )
     if budget.network.mic:
         key = path.parent / deployment.security.key

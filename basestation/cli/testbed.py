@@ -119,7 +119,8 @@ NETWORK_OPTIONS = [
         help="Messages per second from each mote. [default: the firmware's]",
     ),
     click.option(
-        "--app", help="The motes' app: one of firmware/apps, or a folder (docs/apps.md). [default: mote]"
+        "--app",
+        help="The motes' app: one of firmware/apps, or a folder (docs/guide/apps.md). [default: mote]",
     ),
 ]
 RUN_OPTIONS = [
@@ -139,13 +140,16 @@ RUN_OPTIONS = [
         "--pace", type=Pace(), help="Speed against real time. [default: real; with --seconds: fast]"
     ),
     click.option(
-        "--faults", "timeline", type=FILE, help="A TOML timeline of what goes wrong (docs/testbed.md)."
+        "--faults",
+        "timeline",
+        type=FILE,
+        help="A TOML timeline of what goes wrong (docs/reference/testbed.md).",
     ),
     click.option(
         "--sensors",
         "readings",
         type=FILE,
-        help="A CSV of what the sensors show: time,mote,sensor,value (docs/testbed.md).",
+        help="A CSV of what the sensors show: time,mote,sensor,value (docs/reference/testbed.md).",
     ),
     click.option(
         "--port", type=click.IntRange(0, 65535), help="TCP port of the first gateway; the next ones follow."

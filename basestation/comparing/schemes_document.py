@@ -1,4 +1,4 @@
-"""Measures and writes the tables and pictures of docs/schemes.md.
+"""Measures and writes the tables and pictures of docs/evidence/schemes.md.
 
 All counts are the same on every machine. Times are not, so they have their own table.
 """

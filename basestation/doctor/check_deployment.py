@@ -24,8 +24,8 @@ from packet_formats.schedule import Schedule, ms
 
 SHORT = 0.8  # of the window that plan would choose
 SCHEDULE_CURE = (
-    "basestation plan --days shows which period and window fit (docs/power.md); set --rate to how often motes really "
-    "send"
+    "basestation plan --days shows which period and window fit (docs/reference/power.md); set --rate to how often "
+    "motes really send"
 )
 
 
@@ -74,9 +74,7 @@ def protection(deployment: Deployment) -> Finding:
     """What is protected against strangers, and by what."""
     if not deployment.security.mic:
         text = "none: messages have no MIC, so anybody with a radio can send in this network's name"
-        cure = (
-            "if that matters, give the network a key and flash all nodes anew (docs/security.md, Use a key)"
-        )
+        cure = "if that matters, give the network a key and flash all nodes anew (docs/reference/security.md)"
         return warning("deployment", "protection", text, cure)
     text = f"messages have a MIC of {many(deployment.security.mic, 'byte')}"
     if deployment.key is None:
@@ -91,7 +89,7 @@ def carry(deployment: Deployment) -> Iterator[Finding]:
     if short is None:
         return
     wider = f": {short.wider.bits} bits in {many(short.wider.size, 'byte')}" if short.wider else ""
-    cure = f"{short.cure}{wider}; now {stamp.bits} bits in {many(stamp.size, 'byte')} (docs/algorithms.md)"
+    cure = f"{short.cure}{wider}; now {stamp.bits} bits in {many(stamp.size, 'byte')} (docs/evidence/algorithms.md)"
     verdict = WARNING if stamp.carry == "sum" else GOOD
     yield Finding("deployment", "stamp", verdict, f"{stamp.scheme}: {short.text}", cure)
 
@@ -166,7 +164,8 @@ def scheduled(deployment: Deployment, schedule: Schedule, rate: float) -> Iterat
         "schedule",
         f"a window of {schedule.delta_ms:.0f} ms every {schedule.period_ms / 1000:g} s; delta, "
         f"{clock.delta * tick_ms:,.5g} ms, covers it; {clocked}{urgent}. {every.capitalize()} and "
-        f"{LINK_LOSS:.0%} of frames lost on a link two AA cells last about {lasts}, by a model (docs/power.md)",
+        f"{LINK_LOSS:.0%} of frames lost on a link two AA cells last about {lasts}, by a model "
+        "(docs/reference/power.md)",
     )
 
 
@@ -177,7 +176,7 @@ def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
     except BudgetError as error:
         yield warning("deployment", "budget", str(error))
         return
-    cure = "basestation plan shows the whole budget (docs/planning.md); set --rate to how often motes really send"
+    cure = "basestation plan shows the whole budget (docs/guide/planning.md); set --rate to how often motes really send"
     for text in made.refusals:
         yield failure("deployment", "budget", f"at {rate:g} messages a second: {text}", cure)
     for text in made.warnings:

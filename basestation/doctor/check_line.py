@@ -150,7 +150,7 @@ class Examination:
     def _gateway(self, view: GatewayView, seen: LineSeen) -> Finding:
         names = _listed(seen.ids)
         if not seen.ids:
-            cure = "program a gateway (docs/flashing.md); without one, times are estimated and the order is worse"
+            cure = "program a gateway (docs/guide/flashing.md); without one, times are estimated and the order is worse"
             return warning(LINE, "gateway", "it does not run our gateway program", cure)
         if min(seen.ids) < self.deployment.network.motes:
             cure = "gateways have ids from the number of motes up: is network.motes too large?"
@@ -173,7 +173,7 @@ class Examination:
             text = f"times of reception are guessed; order is kept if no beacon is more than {ms:.0f} ms late"
             return good(LINE, "guessed time", text)
         text = "times of reception are guessed, and no order is promised"
-        cure = "program a gateway (docs/flashing.md)"
+        cure = "program a gateway (docs/guide/flashing.md)"
         if self.layout.stamp.clock_bits:
             text += f": a stamp is misread if its frame or a beacon comes {ms:.0f} ms late"
             cure += f", or make room: plan --foreign-gateway allows for {GUESS_MS / 2:.0f} ms"
@@ -264,7 +264,7 @@ class Examination:
         wrong = {mote for mote, health in healths.items() if health.layout != self.layout.hash}
         low = {m for m, h in healths.items() if (h.battery_mv or LEAST_BATTERY_MV) < LEAST_BATTERY_MV}
         if wrong:
-            cure = "build for this deployment and program them again (docs/flashing.md)"
+            cure = "build for this deployment and program them again (docs/guide/flashing.md)"
             yield failure("network", "layout", f"built for another deployment: {_listed(wrong)}", cure)
         if low:
             text = f"under {LEAST_BATTERY_MV / 1000:g} V: {_listed(low)}"
@@ -288,7 +288,7 @@ class Examination:
             text = (
                 f"radios are on {100 * fmean(view.duty or 0.0 for view in told):.2g}% of the time, mote "
                 f"{busiest.mote}'s {100 * (busiest.duty or 0.0):.2g}%: its cells, if full, last "
-                f"{busiest.duty_days or 0.0:.0f} days, by a model (docs/power.md)"
+                f"{busiest.duty_days or 0.0:.0f} days, by a model (docs/reference/power.md)"
             )
             yield good("network", "duty", text)
 

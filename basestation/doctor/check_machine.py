@@ -186,7 +186,7 @@ def source(deployed: Sequence[str], environ: Mapping[str, str], given: Sequence[
 
 def udev_rules(folders: Sequence[str] = RULES_FOLDERS) -> Finding:
     ours = Path(__file__).resolve().parents[2] / "tools" / "udev" / RULES
-    cure = f"sudo cp tools/udev/{RULES} /etc/udev/rules.d/ (docs/sources.md)"
+    cure = f"sudo cp tools/udev/{RULES} /etc/udev/rules.d/ (docs/reference/sources.md)"
     installed = next((path for path in (Path(folder) / RULES for folder in folders) if path.exists()), None)
     if installed is None:
         return warning("ports", "udev rules", "not installed: ports have no permanent names", cure)

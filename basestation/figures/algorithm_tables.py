@@ -1,4 +1,5 @@
-"""The tables of docs/algorithms.md that are not in the paper: exactness, the modulus, faults, counter widths."""
+"""The tables of docs/evidence/algorithms.md that are not in the paper: exactness, the modulus, faults, counter
+widths."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     short    frame u64 | heard i64 | time u32 | gateway u16 | fate u8 | flags u8 | epoch u8 | rssi i8 | lqi u8 | bits u8
     long     short | clock i64 | sequence u32 | number u32 | life u16 | marks u16
 
-`docs/formats.md` explains the fields. Data messages of our motes and idle records have the long form.
+`docs/reference/formats.md` explains the fields. Data messages of our motes and idle records have the long form.
 """
 
 from __future__ import annotations

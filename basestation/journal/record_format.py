@@ -4,7 +4,7 @@
     record   mark 4 | crc32 u32 | number u64 | length u16 | kind u8 | gateway u8 | mono_ns i64 | wall_ns i64 | payload
 
 Integers are little-endian. A record's check sum covers everything after it. The mark lets a reader find the next intact
-record after damage; the number tells how many were lost there. `docs/formats.md` explains the payloads.
+record after damage; the number tells how many were lost there. `docs/reference/formats.md` explains the payloads.
 
 In version 2 check sums begin with the run's salt, a random number of its header. What comes by radio can't know it, so
 a payload can't hold a record. Version 1 is the same with a salt of 0, and without end marks.

@@ -2,8 +2,8 @@
 
 A gateway's record says when it heard a frame; the frame comes some time later, after the gateway's queue and the line.
 The clock says up to which time everything that was heard is in. It may lag, and rules must know by how much: a message
-may have been heard at a later time than the clock's (rule 0 of docs/algorithms.md). It must not lead, which would break
-the order. So each line's clock goes on from the record that took the least time, a little slower than
+may have been heard at a later time than the clock's (rule 0 of docs/evidence/algorithms.md). It must not lead, which
+would break the order. So each line's clock goes on from the record that took the least time, a little slower than
 any crystal runs, and an allowance behind it: as long as a full queue takes on the line. A new record shows at once how
 far the clock has really got. With several gateways the slowest line counts. A line that is open and has brought no
 record yet counts as if it had brought the newest time, an allowance ago.

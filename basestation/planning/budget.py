@@ -1,6 +1,6 @@
 """Computes the delay budget of a network: a tick, epsilon and delta from airtime, backoff, relays and crystals.
 
-`docs/planning.md` gives the source of every number here.
+`docs/guide/planning.md` gives the source of every number here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUEUE_SLOTS = 8  # a mote's queue is short; a message that does not fit is lost,
 CRYSTAL_PPM = 50
 BEACONS_LOST = 1  # in a row, without epsilon being broken
 BITS_PER_LINE_BYTE = 10
-CHECK_MS = 2.0  # three AES blocks on the ATmega128 (docs/security.md)
+CHECK_MS = 2.0  # three AES blocks on the ATmega128 (docs/reference/security.md)
 LINE_FRAMING = 5  # two flags, the packet type, CRC
 LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
 LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stamp

@@ -1,7 +1,7 @@
 """A model of how long cells last: what a mote of each level does in a period, times the currents of its parts.
 
 It is arithmetic: mean numbers of messages, senders that take turns, phases that close as soon as they are quiet. It
-knows nothing of interference, joining or temperature. docs/power.md sets it beside the testbed.
+knows nothing of interference, joining or temperature. docs/reference/power.md sets it beside the testbed.
 """
 
 from __future__ import annotations

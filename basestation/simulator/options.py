@@ -1,4 +1,5 @@
-"""The options of a simulated network. `docs/algorithms.md` says what the paper leaves open and these options settle."""
+"""The options of a simulated network. `docs/evidence/algorithms.md` says what the paper leaves open and these options
+settle."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def _permission(device: str) -> str:
     except (OSError, KeyError):
         return f"{device}: no permission"
     if not status.st_mode & 0o060 or group.gr_name == "root":
-        return f"{device}: no permission, not even by a group: install the udev rules (docs/sources.md)"
+        return f"{device}: no permission, not even by a group: install the udev rules (docs/reference/sources.md)"
     user = pwd.getpwuid(os.getuid()).pw_name
     if user in group.gr_mem:
         return f"{device}: no permission yet: you have been added to the group {group.gr_name}; log out and in again"

@@ -28,7 +28,7 @@ def run_on_grid(
     """The events of a run that is over, read one by one, and its network.
 
     `rate` is each mote's messages a second; None leaves the firmware's own. `loss` is the share of frames that each
-    link loses, `app` the motes' (docs/apps.md); None: the stock app.
+    link loses, `app` the motes' (docs/guide/apps.md); None: the stock app.
     """
     margin = BOARDS[deployment.network.board].radio.signal_margin_db
     topology = topologies.lossy(topologies.grid(motes, hops=deployment.network.hops, margin=margin), loss)

@@ -99,7 +99,8 @@ def refuse_board(deployment: Deployment) -> None:
     board = deployment.network.board
     if board not in BOARDS:
         raise FirmwareImageError(
-            f'network.board = "{board}": the firmware is for {" and ".join(BOARDS)}; for others see docs/library.md'
+            f'network.board = "{board}": the firmware is for {" and ".join(BOARDS)}; '
+            "for others see docs/reference/library.md"
         )
 
 

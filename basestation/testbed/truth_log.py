@@ -1,4 +1,4 @@
-"""Reads the truth log into typed events. docs/testbed.md says what each line means."""
+"""Reads the truth log into typed events. docs/reference/testbed.md says what each line means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The tables of a trace, the same for the simulator and for a live log. `docs/formats.md` explains the columns.
+"""The tables of a trace, the same for the simulator and for a live log. `docs/reference/formats.md` explains the
+columns.
 
 A trace is a folder of one run:
 
@@ -74,7 +75,7 @@ CAUSES = pa.list_(
 
 
 # A map, since runs differ in their values: as columns or as fields of a struct, readers of several runs would drop
-# some of them or fail (docs/formats.md).
+# some of them or fail (docs/reference/formats.md).
 VALUES = pa.map_(pa.string(), pa.float64())
 
 

@@ -6,7 +6,7 @@
 #include "causeway/ticks.h"
 
 #if !CAUSEWAY_STAMP_IN_FIRMWARE
-#error "stamp.scheme: the firmware has no such stamp; docs/schemes.md says which it has"
+#error "stamp.scheme: the firmware has no such stamp; docs/evidence/schemes.md says which it has"
 #endif
 
 cw_stamp_fault_t cw_stamp_check(const uint8_t *stamp, uint8_t items)

@@ -16,7 +16,7 @@
 #define OLD ((cw_past_t)(SPAN + CAUSEWAY_LEAD + 1)) /* behind `latest` */
 #define PAST_MASK ((cw_past_t)(sizeof(cw_past_t) == 2 ? UINT16_MAX : CW_TICK_MASK))
 
-/* Ticks, as in docs/algorithms.md. */
+/* Ticks, as in docs/evidence/algorithms.md. */
 #define Z (0UL + CAUSEWAY_DELTA + CAUSEWAY_EPSILON)
 #define WIN (Z + CAUSEWAY_EPSILON)
 #define BEHIND(ticks) ((cw_past_t)(CAUSEWAY_LEAD + (ticks))) /* of a time that long before our clock */

@@ -3,7 +3,7 @@
  *
  * An app of a mote is the callbacks at the end of this file, and calls the functions before them. Everything
  * runs in one loop, one callback at a time, to its end: none may wait, and none is called by an interrupt.
- * Times are in cycles of the 32768 Hz crystal: NODE_SECOND. docs/apps.md has an example.
+ * Times are in cycles of the 32768 Hz crystal: NODE_SECOND. docs/guide/apps.md has an example.
  */
 #ifndef NET_NODE_H
 #define NET_NODE_H
@@ -60,7 +60,7 @@ static inline uint16_t node_id(void)
 bool node_send(const uint8_t *data);
 
 /** The same for what cannot wait for the next window of a schedule: it goes out in the next urgent one, if
- * the deployment has them (docs/firmware.md, Urgent messages). Those nearer to the gateway hear it, others
+ * the deployment has them (docs/reference/firmware.md, Urgent messages). Those nearer to the gateway hear it, others
  * may not. */
 bool node_send_urgent(const uint8_t *data);
 
@@ -137,7 +137,7 @@ void app_on_sent(bool sent, uint8_t sequence);
 /** A reading of node_read(): 0 .. 1023, or NODE_NO_READING. */
 void app_on_reading(uint8_t sensor, uint16_t reading);
 
-/** A command of the host (docs/formats.md, downlink) that the node does not obey itself: report, blink and
+/** A command of the host (docs/reference/formats.md, downlink) that the node does not obey itself: report, blink and
  * reboot do not come here. An app that leaves this out obeys `rate`: it is node_every(0, argument). */
 void app_on_command(uint8_t command, uint32_t argument);
 

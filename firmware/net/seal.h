@@ -1,4 +1,4 @@
-/** Seals messages, and checks those of others: MICs of the network's key (docs/security.md).
+/** Seals messages, and checks those of others: MICs of the network's key (docs/reference/security.md).
  *
  * A MIC is the first bytes of AES-128-CMAC over a header and the payload, without its MIC and with its hops
  * cleared: relays change these alone. The header has what need not travel: the layout's hash, the epoch, and

@@ -61,7 +61,7 @@ def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
     if not deployment.scheme.in_firmware:
         raise BuildError(
             f'{_short(project, path)}: stamp.scheme = "{deployment.scheme.name}": the firmware has no such stamp; '
-            "docs/schemes.md says which it has"
+            "docs/evidence/schemes.md says which it has"
         )
     return deployment, header
 

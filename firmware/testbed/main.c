@@ -1,5 +1,5 @@
 /* testbed SCENARIO [TRUTH]: runs a scenario (`-`: from standard input) and writes the truth (standard output
- * unless told). docs/testbed.md. */
+ * unless told). docs/reference/testbed.md. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>

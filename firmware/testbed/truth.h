@@ -1,4 +1,4 @@
-/** The truth log: one JSON object a line (docs/testbed.md). */
+/** The truth log: one JSON object a line (docs/reference/testbed.md). */
 #ifndef TESTBED_TRUTH_H
 #define TESTBED_TRUTH_H
 

@@ -1,4 +1,4 @@
-"""What the messages of a field log tell of happened-before (docs/analysis.md), and runs as streams, in memory."""
+"""What the messages of a field log tell of happened-before (docs/guide/analysis.md), and runs as streams, in memory."""
 
 from __future__ import annotations
 

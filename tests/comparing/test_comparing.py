@@ -137,7 +137,7 @@ def test_seeds_are_summed_up():
 
 
 def test_the_schemes_page_holds_the_tables_that_the_command_made(root):
-    page = (root / "docs" / "schemes.md").read_text()
+    page = (root / "docs" / "evidence" / "schemes.md").read_text()
     for made in ("tables.md", "times.md"):
         assert (root / "docs" / "figures" / "schemes" / made).read_text().strip() in page, made
 

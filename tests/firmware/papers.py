@@ -1,7 +1,7 @@
 """The papers' stamps that the firmware has, twice: the base station's programs, and what they must be on the wire.
 
 The papers' programs know no wire: their counters have no end and their times no top code. What becomes of them in a
-message is written down here once more, from docs/formats.md.
+message is written down here once more, from docs/reference/formats.md.
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ def test_missing_sensors_hold_up_nobody(gcc: str) -> None:
 
 
 def test_the_app_in_the_document(gcc: str, root: Path, tmp_path: Path) -> None:
-    """docs/apps.md: a light threshold in less than thirty lines, in a folder of its own."""
-    blocks = re.findall(r"```c\n(.*?)```", (root / "docs" / "apps.md").read_text(), re.DOTALL)
+    """docs/guide/apps.md: a light threshold in less than thirty lines, in a folder of its own."""
+    blocks = re.findall(r"```c\n(.*?)```", (root / "docs" / "guide" / "apps.md").read_text(), re.DOTALL)
     (text,) = blocks
     assert text.count("\n") < 30
     (tmp_path / "app.c").write_text(text)

@@ -105,7 +105,7 @@ def test_with_mics_the_calls_are_there_only_for_who_seals(require_tool: Tool, tm
     source.write_text("#include <causeway/mote.h>\n")
     command = [require_tool("gcc"), "-fsyntax-only", *includes(sealed), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, "docs/library.md, In a network with a key" in done.stderr) == (1, True)
+    assert (done.returncode, "docs/reference/library.md, In a network with a key" in done.stderr) == (1, True)
     run([*command, "-DCW_SEALED_BY_CALLER"])
     objects = compile_core([require_tool("gcc"), *WARNINGS], sealed, tmp_path)
     assert "cw_mote_send" not in symbols([require_tool("nm")], objects, "T")
@@ -145,7 +145,7 @@ def test_the_sketch_and_the_core_compile_for_other_processors(compiler: list[str
 def test_what_a_stamp_takes(
     require_tool: Tool, tmp_path: Path, deployment: Deployment, ram: int, flash: int
 ) -> None:
-    """docs/library.md says it."""
+    """docs/reference/library.md says it."""
     compiler = [require_tool("avr-gcc"), "-mmcu=atmega328p", "-Os"]
     probe = tmp_path / "probe.c"
     probe.write_text(f'#include <causeway/mote.h>\n_Static_assert(sizeof(cw_mote_t) <= {ram}, "RAM");\n')
@@ -173,7 +173,7 @@ def test_the_sketch_with_arduinos_own_core(require_tool: Tool, tmp_path: Path) -
     run([*common, *cpp, "-c", SKETCH, "-o", objects[-1]])
     run([*common, *cpp[:5], *own, "-x", "c", *own_c, "-x", "none", *objects, "-o", program])
     text, data, bss, *_ = map(int, run([require_tool("avr-size"), program]).splitlines()[1].split()[:3])
-    assert text + data < 8 * 1024  # of 32 KB: docs/library.md
+    assert text + data < 8 * 1024  # of 32 KB: docs/reference/library.md
     assert data + bss < 1024  # of 2 KB
 
 

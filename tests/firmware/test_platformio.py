@@ -425,7 +425,7 @@ def test_the_image_as_it_ships_runs_and_speaks_under_the_id_written_into_it(
 
 
 def test_an_app_outside_the_repository(pio, root, testbed, tmp_path):
-    """The template, copied as docs/apps.md says, built with the real sources, and run: it sends, and counts."""
+    """The template, copied as docs/guide/apps.md says, built with the real sources, and run: it sends, and counts."""
     project = Project(pio, root, tmp_path / "project", ["firmware"])
     own = tmp_path / "somewhere" / "my_app"
     shutil.copytree(root / "firmware" / "apps" / "template", own)
@@ -462,7 +462,8 @@ int main() { cw_mote_start(&mote, 1, 2, cw_tick(77)); return 0; }
 
 
 def test_the_core_is_a_library_of_somebody_else_s_project(pio, root, tmp_path):
-    """As docs/library.md says: the layout's header is in the project's include folder. avr-g++ 5 takes C++ of 98."""
+    """As docs/reference/library.md says: the layout's header is in the project's include folder. avr-g++ 5 takes C++
+    of 98."""
     project = Project(pio, root, tmp_path / "causeway", ["firmware"])
     mine = tmp_path / "my project"
     for name, text in {

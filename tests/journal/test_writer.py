@@ -346,7 +346,7 @@ def test_a_scan_accounts_for_every_byte(noise, payloads):
 
 
 def test_the_document_says_what_a_record_is(root):
-    text = (root / "docs" / "formats.md").read_text(encoding="utf-8")
+    text = (root / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
     types = {"|V4": "4 bytes", "<u4": "u32", "<u8": "u64", "<u2": "u16", "|u1": "u8", "<i8": "i64"}
     for name in HEAD.names:
         kind, offset = HEAD.fields[name][:2]

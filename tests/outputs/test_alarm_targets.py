@@ -54,7 +54,7 @@ def test_a_command_gets_json_and_variables_and_no_shell(tmp_path):
 
 def test_the_example_of_the_docs_and_of_the_help_tells_the_text(tmp_path, monkeypatch, root):
     (example,) = re.findall(
-        r"--on-alarm ('command:.*')$", (root / "docs/outputs.md").read_text(), re.MULTILINE
+        r"--on-alarm ('command:.*')$", (root / "docs/reference/outputs.md").read_text(), re.MULTILINE
     )
     assert example in str(listen.command.epilog)
     program = tmp_path / "notify-send"

@@ -1,4 +1,4 @@
-"""docs/formats.md says what the code does."""
+"""docs/reference/formats.md says what the code does."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from packet_formats.vectors import deployments
 
 @pytest.fixture(scope="module")
 def document(root: Path) -> str:
-    return (root / "docs" / "formats.md").read_text(encoding="utf-8")
+    return (root / "docs" / "reference" / "formats.md").read_text(encoding="utf-8")
 
 
 def test_the_worked_example_is_what_the_command_prints(document: str, root: Path) -> None:

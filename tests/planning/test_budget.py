@@ -104,7 +104,7 @@ def test_the_examples_say_what_the_budget_of_their_network_is(root: Path) -> Non
         PlannedNetwork(motes=8, board="mica2", rate=0.1, hops=2, data_bytes=6, beacon_seconds=60)
     )
     paper = make_budget(PlannedNetwork(motes=10, board="micaz", rate=1))
-    page = (root / "docs" / "planning.md").read_text()
+    page = (root / "docs" / "guide" / "planning.md").read_text()
     for name, budget in (("micaz", micaz), ("mica2", mica2), ("paper", paper)):
         assert f"{budget.delay_ms:.0f} ms" in (root / "examples" / f"{name}.toml").read_text()
     for budget in (micaz, mica2):

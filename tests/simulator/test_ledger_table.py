@@ -73,7 +73,7 @@ def test_a_target_that_is_missed_is_told(missed):
 
 
 def test_fifty_motes_with_the_field_s_delays_and_no_loss():
-    """What docs/schemes.md says of the barrier there: under 10% of shlc's hold, in at most 6 bytes."""
+    """What docs/evidence/schemes.md says of the barrier there: under 10% of shlc's hold, in at most 6 bytes."""
     options = WorldOptions(motes=50, epsilon=EPSILON, delta=DELTA, rate=RATE, messages=2500)
     stream = stream_of("steady", options.messages, seed=1, motes=options.motes, loss=0.0)
     run = SimulatedRun(options, stream, engine.vector_clocks(stream))

@@ -1,1 +1,2 @@
-"""Long searches for faults: bounded, resumable, no tests. `make soak` runs them and writes docs/reliability.md."""
+"""Long searches for faults: bounded, resumable, no tests. `make soak` runs them and writes
+docs/evidence/reliability.md."""

@@ -1,4 +1,5 @@
-"""`make soak`: each search for some minutes, one after the other, then what they found into docs/reliability.md."""
+"""`make soak`: each search for some minutes, one after the other, then what they found into
+docs/evidence/reliability.md."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def main() -> int:
     reader.add_argument(
         "--jobs", type=int, default=1, help="processes of each search, side by side [default: 1]"
     )
-    reader.add_argument("--no-write", action="store_true", help="leave docs/reliability.md as it is")
+    reader.add_argument("--no-write", action="store_true", help="leave docs/evidence/reliability.md as it is")
     reader.add_argument(
         "searches", nargs="*", metavar="SEARCH", help=f"of {', '.join(SEARCHES)} [default: all]"
     )

@@ -93,7 +93,7 @@ def test_the_page_has_the_tables_of_the_committed_results(tmp_path, monkeypatch)
     page.write_text(report.PLACE.page.read_text())
     monkeypatch.setattr(report, "PLACE", report.PLACE._replace(page=page))
     report.write()
-    assert page.read_text() == (ROOT / "docs" / "reliability.md").read_text()
+    assert page.read_text() == (ROOT / "docs" / "evidence" / "reliability.md").read_text()
 
 
 def test_make_soak_starts_every_search(monkeypatch, capsys):

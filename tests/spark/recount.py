@@ -1,4 +1,5 @@
-"""Everything that `continuum` and `compare` count, done by hand: plain, slow Python, written from docs/algorithms.md.
+"""Everything that `continuum` and `compare` count, done by hand: plain, slow Python, written from
+docs/evidence/algorithms.md.
 
 It shares no code with the product: it reads a trace's two Parquet files and steps through the motes' events one by one.
 """
@@ -214,7 +215,7 @@ def deliver(run, stamps, policy, phi, epsilon, delta):
 
 
 class Constants:
-    """As docs/algorithms.md names them."""
+    """As docs/evidence/algorithms.md names them."""
 
     def __init__(self, epsilon, delta):
         self.epsilon, self.W, self.Z = epsilon, delta + epsilon, delta + epsilon

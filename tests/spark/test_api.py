@@ -138,7 +138,7 @@ def test_the_manual_goes_from_logs_to_an_answer_as_printed(
 ):
     monkeypatch.chdir(tmp_path)  # Spark stays where it was started
     (tmp_path / "logs").symlink_to(place / "logs")
-    page = (root / "docs" / "analysis.md").read_text()
+    page = (root / "docs" / "guide" / "analysis.md").read_text()
     section = page.split("## From Python\n")[1].split("\n## ")[0]
     found = {name: require_module(name) for name in ("duckdb", "pandas", "polars")}
     answer, source, others = re.findall(r"(?:^    .+\n|^\n(?=    ))+", section, re.MULTILINE)

@@ -192,7 +192,7 @@ def test_the_tables_tell_it(world):
 
 
 def test_the_page_keeps_what_is_around_the_tables(root):
-    page = (root / "docs" / "schemes.md").read_text()
+    page = (root / "docs" / "evidence" / "schemes.md").read_text()
     again = PLACE.insert(page, "nothing")
     assert (again[:200], again[-200:]) == (page[:200], page[-200:])
 

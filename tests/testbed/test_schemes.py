@@ -131,7 +131,7 @@ def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, t
 
 
 def test_the_page_keeps_what_is_around_the_table(root):
-    page = (root / "docs" / "schemes.md").read_text()
+    page = (root / "docs" / "evidence" / "schemes.md").read_text()
     again = PLACE.insert(page, "nothing")
     assert again.startswith(page[:200])
     assert again.endswith(page[-200:])

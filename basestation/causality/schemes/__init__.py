@@ -1,6 +1,7 @@
 """Every scheme in a module of its own: its program, codec and rule behind one interface, looked up by name.
 
-`packet_formats.schemes` says what each stamp holds; docs/schemes.md says what each costs and how well it orders.
+`packet_formats.schemes` says what each stamp holds; docs/evidence/schemes.md says what each costs and how well it
+orders.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The observer delivers a message as soon as what it names has left, and waits by the clock only for what is missing. A
 name is a source and a sequence number modulo 16: `close` marks a message whose residue another one of its source may
 still have, and nobody names it. What a stamp cannot name (more than six causes, close or old ones) it cuts: `cut` is
-set, and the age tells the newest of those. docs/algorithms.md states the algorithm and proves it.
+set, and the age tells the newest of those. docs/evidence/algorithms.md states the algorithm and proves it.
 
 A stamp is `Stamp(l, 0, (counter, cut, close, age, source, sequence, source, sequence, ...))`, as on the wire except
 that l is whole.

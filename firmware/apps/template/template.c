@@ -1,4 +1,4 @@
-/* A template: copy this folder anywhere, and change it. docs/apps.md. */
+/* A template: copy this folder anywhere, and change it. docs/guide/apps.md. */
 #include "net/node.h"
 
 enum { SEND }; /* timers, 0 .. NODE_TIMERS - 1 */

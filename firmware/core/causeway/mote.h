@@ -14,7 +14,7 @@
  *
  * These calls make and check no MIC. In a network with a key (CAUSEWAY_MIC_BYTES) everybody would refuse what
  * they send, and they would believe forged messages. So they are there only if you say, by
- * CW_SEALED_BY_CALLER, that you make and check MICs yourself: docs/library.md, "In a network with a key".
+ * CW_SEALED_BY_CALLER, that you make and check MICs yourself: docs/reference/library.md, "In a network with a key".
  */
 #ifndef CW_MOTE_H
 #define CW_MOTE_H
@@ -22,7 +22,7 @@
 #include "causeway_layout.h"
 
 #if defined(CAUSEWAY_MIC_BYTES) && !defined(CW_SEALED_BY_CALLER)
-#error "cw_mote_*() makes no MICs, which this layout has: docs/library.md, In a network with a key"
+#error "cw_mote_*() makes no MICs, which this layout has: docs/reference/library.md, In a network with a key"
 #endif
 
 #include "data.h"

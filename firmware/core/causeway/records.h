@@ -1,4 +1,4 @@
-/** The messages of fixed form: beacon, heard, health, status, downlink, arrived, taken, idle (docs/formats.md
+/** The messages of fixed form: beacon, heard, health, status, downlink, arrived, taken, idle (docs/reference/formats.md
  * says what each member means).
  *
  * For each there is a struct with a member for each integer, and

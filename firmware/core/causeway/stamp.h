@@ -9,7 +9,7 @@
  *     stamp_delta_vector.c   delta-vector: the clock, and how long ago each mote last sent
  *     stamp_barrier.c        barrier: a hybrid logical clock, and the names of the immediate causes
  *
- * docs/algorithms.md explains the first three and barrier, docs/schemes.md the others. The state holds only
+ * docs/evidence/algorithms.md explains the first three and barrier, docs/evidence/schemes.md the others. The state holds only
  * what the stamp needs.
  *
  *     cw_stamp_start(&stamp, tick);                    at boot and at each new epoch of the time root

@@ -3,7 +3,7 @@
  *
  * Its id is one of 0 .. CAUSEWAY_MOTES - 1 (net/node.h).
  *
- * Commands (docs/formats.md, downlink): report sends a health message now; blink lights LEDs for two seconds;
+ * Commands (docs/reference/formats.md, downlink): report sends a health message now; blink lights LEDs for two seconds;
  * reboot resets two seconds later. All others are the app's.
  */
 #ifndef MOTE_MOTE_H

@@ -48,7 +48,8 @@ def scheme(epsilon: int, delta: int, motes: int = 12, kind: type[Barrier] = Barr
 
 @dataclass(eq=False)
 class Literal:
-    """Rules 0 to 5 as docs/algorithms.md states them: whenever something happens, the least that may leave does."""
+    """Rules 0 to 5 as docs/evidence/algorithms.md states them: whenever something happens, the least that may leave
+    does."""
 
     constants: BarrierConstants
     wait: int
@@ -429,7 +430,7 @@ def test_the_program_and_the_layout_agree_on_widths(motes: int, ticks: tuple[int
 
 @pytest.mark.parametrize("motes", [10, 50])
 def test_the_stamp_is_as_documented(motes: int) -> None:
-    """docs/formats.md has these two in full."""
+    """docs/reference/formats.md has these two in full."""
     layout = stamp_layout("barrier", epsilon=3, delta=32, motes=motes)
     second = 7 if motes == 10 else 42
     raw = layout.pack((1043 % 64, 2, 0, 0, 17 // 2, 3, 5, second, 14))
