@@ -23,7 +23,7 @@ from basestation.journal.record_format import JournalError
 from basestation.traces.files import ROW_GROUP, encodings
 from basestation.traces.schema import metadata
 from packet_formats import deployment as deployments
-from spark_jobs.engine import Engine
+from spark_jobs.engines import Engine
 from spark_jobs.journals.parts import Segment, logged_decider, read_part, segments
 from spark_jobs.session import one_line
 from spark_jobs.storage import arrow_file, is_local, path_of

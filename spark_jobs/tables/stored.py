@@ -21,7 +21,7 @@ from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
+from spark_jobs.engines import PIECE, Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.storage import Place, listed, place, reading
 from spark_jobs.tables.inputs import Group, Input

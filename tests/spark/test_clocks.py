@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from basestation.analysis.clocks import BEACON, COLUMNS, HEALTH, TIMES, _spreads, clocks_of, sure
+from basestation.analysis.clock_bounds import BEACON, COLUMNS, HEALTH, TIMES, _spreads, clocks_of, sure
 from basestation.arrivals import Arrival
 from basestation.cli.testbed import command as emulate
 from basestation.traces.files import write_trace
@@ -22,11 +22,11 @@ from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.advice.fit import measured_epsilon
-from spark_jobs.engine import Cores
-from spark_jobs.health.clocks import clocks, of_runs
-from spark_jobs.tables.ingest import ingest
+from spark_jobs.advice.predictions import measured_epsilon
+from spark_jobs.engines import Cores
+from spark_jobs.health.measured_clocks import clocks, of_runs
 from spark_jobs.tables.inputs import find
+from spark_jobs.tables.intake import ingest
 from spark_jobs.tables.stored import manifest
 from tests.journal.logs import simulated, write
 

@@ -1,4 +1,4 @@
-"""`links`: how well each mote and each link to a gateway worked, by the SQL of `basestation/analysis/links.py`.
+"""`links`: how well each mote and each link to a gateway worked, by the SQL of `basestation/analysis/link_health.py`.
 
 The frames are read, compared and added up once. Both tables are made of that tally, which is small.
 """
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.analysis.columns import Ints, column
-from basestation.analysis.links import (
+from basestation.analysis.link_health import (
     COLUMNS,
     LINKS,
     LINKS_OF,
@@ -23,8 +23,8 @@ from basestation.analysis.links import (
     in_order,
 )
 from packet_formats.deployment import Deployment
-from spark_jobs.engine import Engine, Frame, Spark
-from spark_jobs.health import told
+from spark_jobs.engines import Engine, Frame, Spark
+from spark_jobs.health import partial_results as told
 from spark_jobs.session import JobError
 from spark_jobs.tables.stored import StoredRun, names_of, pieces, read, schema_of
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.analysis.columns import filled
-from spark_jobs.engine import PIECE
+from spark_jobs.engines import PIECE
 from spark_jobs.session import JobError, note
 from spark_jobs.tables.stored import Piece, names_of
 

@@ -31,7 +31,7 @@ from basestation.journal.record_format import JournalError
 from basestation.traces.files import open_table
 from packet_formats.keys import Key
 from packet_formats.phrases import many
-from spark_jobs.engine import Engine, EngineOptions, chosen
+from spark_jobs.engines import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import is_local, path_of, reading, remove_tree, write_whole
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped

@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from basestation.journal.reader import segment_paths
-from spark_jobs.engine import Engine, Frame
+from spark_jobs.engines import Engine, Frame
 from spark_jobs.journals.parts import PartRows, Segment, logged_decider, read_part, segments
-from spark_jobs.journals.records import (
+from spark_jobs.journals.segment_files import (
     FRAME_ROWS,
     MESSAGE_ROWS,
     RECORDS,

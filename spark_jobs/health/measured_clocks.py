@@ -1,4 +1,4 @@
-"""`clocks`: the epsilon and the delta that a deployment really held (`basestation/analysis/clocks.py`).
+"""`clocks`: the epsilon and the delta that a deployment really held (`basestation/analysis/clock_bounds.py`).
 
 Pieces of a run are read side by side. What they tell of clocks comes together in one task for each run, which holds the
 run's beacons and health messages and nothing of its other frames.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from basestation.analysis.clocks import (
+from basestation.analysis.clock_bounds import (
     COLUMNS,
     MOMENT_S,
     STAMPS,
@@ -22,8 +22,8 @@ from basestation.analysis.clocks import (
     times_in,
 )
 from packet_formats.deployment import Deployment
-from spark_jobs.engine import Batches, Engine, Frame, Spark
-from spark_jobs.health import told
+from spark_jobs.engines import Batches, Engine, Frame, Spark
+from spark_jobs.health import partial_results as told
 from spark_jobs.session import JobError
 from spark_jobs.tables.stored import Piece, StoredRun, names_of, pieces
 
