@@ -136,10 +136,7 @@ def clocks(frames: DataFrame, messages: DataFrame, runs: DataFrame, moment_s: fl
     _check_columns("frames", frames, ["site", "run", *CLOCK_COLUMNS])
     _check_columns("messages", messages, ["site", "run", "stamp"])
     spark, told = frames.sparkSession, _deployments(runs)
-    found = clock_bounds.clocks(frames, messages, told, moment_s).toArrow()
-    if faults := found["fault"].drop_null().to_pylist():
-        raise JobError("; ".join(faults))
-    return spark.createDataFrame(found.drop(["fault"]))
+    return spark.createDataFrame(clock_bounds.clocks(frames, messages, told, moment_s))
 
 
 def continuum(

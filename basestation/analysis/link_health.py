@@ -55,8 +55,8 @@ SELECT site, run, source AS mote, life, sequence, fate IN ('message', 'untimed')
 FROM {{frames}}
 WHERE source IS NOT NULL AND life IS NOT NULL AND coalesce(wall_ns, heard) IS NOT NULL
 """
-# Messages of parts as frames. They are in the order of their `place`; parts hold neither copies nor lines. A life is the
-# boot count (modulo 8) unwrapped: up to four more is a later boot, else the message is a straggler of an older one.
+# Messages of parts, as frames, by their `place`. Parts hold neither copies nor lines. A life is the boot count
+# (modulo 8) unwrapped: up to four more is a later boot, else the message is a straggler of an older one.
 PARTS_AS_FRAMES = """
 WITH placed AS (
     SELECT *, CAST(coalesce(boot, 0) AS BIGINT) AS count FROM {parts} WHERE wall_ns IS NOT NULL

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MANIFEST = "manifest"
+NAMED = (("site", pa.string()), ("run", pa.string()))  # the columns of results that name a run
 CAUSES = "causes"  # the table of causal graphs, keyed by run and frame, made on demand
 ENTRY, UNFINISHED = ".json", ".unfinished"  # a run's entry, and that of one which is being put in place
 ROWS = 1 << 17  # at a time
