@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAMED = f"*/{PARTS}/[0-9]*.parquet"
-COLUMNS = ("source", "boot", "sequence", "gateway", "rssi", "lqi", "wall_ns")
+COLUMNS = ("source", "boot", "sequence", "heard", "gateway", "rssi", "lqi", "wall_ns")
 FILES = "path string, modificationTime timestamp, length long, content binary"
 
 

@@ -136,7 +136,7 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
         else:
             _commit(done, held, tables)
-            remove_tree(path_of(done.stage))  # what the passes left to each other
+            remove_tree(path_of(done.stage))
             report.done.append(done)
             _tell(done, _reasons(tables / "quarantine" / done.group.place), report)
     remove_tree(stage)
