@@ -29,18 +29,18 @@ def assert_recovered(outcome):
     assert set(outcome.resets) <= {outcome.node}
 
 
-@pytest.mark.parametrize("number", [2, *(pytest.param(number, marks=pytest.mark.slow) for number in (5, 9))])
+@pytest.mark.parametrize("number", [2, *(pytest.param(number, marks=pytest.mark.wide) for number in (5, 9))])
 def test_a_network_recovers(number):
     assert_recovered(stabilize.run(SMALL, 1, number))
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("number", [2, 5])
 def test_a_network_with_barrier_stamps_recovers(number):
     assert_recovered(stabilize.run(replace(SMALL, scheme="barrier"), 1, number))
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("number", range(20))
 def test_a_larger_network_recovers(number):
     assert_recovered(stabilize.run(SETTINGS["micaz"], 3, number))
