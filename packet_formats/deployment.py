@@ -46,7 +46,7 @@ MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 MAX_GATEWAYS = 256
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
 UNKNOWN_RADIO = "we do not know the radio of a generic board"
-# A mote's clock wraps after 36 hours and tells times apart that are at most 18 hours apart. It keeps a message for at
+# A mote's clock wraps after 36 hours, so it orders times that are at most 18 hours apart. A mote keeps a message for at
 # most twice delta + epsilon: firmware/net/outbox.c.
 LONGEST_HOURS = 9
 MOTE_NAME_MOST = 40  # characters
@@ -142,7 +142,7 @@ class RadioSettings:
 
 @dataclass(frozen=True, slots=True)
 class MoteDetails:
-    """What people know of a mote: how they call it, and where it is, in any one unit of length."""
+    """A mote's name, and its place in any one unit of length."""
 
     id: int
     name: str = ""
@@ -156,11 +156,11 @@ class Deployment:
     clock: ClockSettings
     stamp: StampSettings
     observer: ObserverSettings
-    data: tuple[Value, ...] = ()  # what the data bytes hold; none: only the application knows
-    motes: tuple[MoteDetails, ...] = ()  # those of which something is known, by id
+    data: tuple[Value, ...] = ()  # the values in the data bytes; none: only the application knows them
+    motes: tuple[MoteDetails, ...] = ()  # the motes with a name or a place, by id
     security: SecuritySettings = SecuritySettings()
     radio: RadioSettings = RadioSettings()
-    # What `keys.with_key` found in the key's file. It is no setting: neither shown, nor compared, nor in `to_dict`.
+    # What `keys.with_key` found in the key's file. It is not a setting: it is not shown, compared or in `to_dict`.
     key: Key | None = field(default=None, compare=False, repr=False)
 
     def mote_name(self, mote: int) -> str:
@@ -199,7 +199,7 @@ class Deployment:
 
     @property
     def health_seconds(self) -> int:
-        """How often a mote tells of its health: MOTE_HEALTH_PERIOD of firmware/net/mote/mote.h."""
+        """The seconds between a mote's health reports: MOTE_HEALTH_PERIOD of firmware/net/mote/mote.h."""
         return 600 if self.radio.period_ms else 60
 
     @property
@@ -604,7 +604,7 @@ def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings, mic: i
 
 
 def _key_file(table: _Table) -> str:
-    """The name of the file with the key. A key that somebody wrote here by mistake is not shown again."""
+    """The name of the file with the key. A key written here by mistake is not shown again."""
     name = table.settings.get("key", "")
     if isinstance(name, str) and re.fullmatch(r"[0-9A-Fa-f]{32}", name):
         reason = (
@@ -628,7 +628,7 @@ def _listed(name: str, tables: Any, what: str) -> list[_Table]:
 
 
 def _motes(tables: Any, motes: int) -> tuple[MoteDetails, ...]:
-    """What [[mote]] says, by id."""
+    """The rows of [[mote]] by id."""
     found: dict[int, MoteDetails] = {}
     names: set[str] = set()
     for table in _listed("mote", tables, "mote"):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from basestation.arrivals import Arrival
 from basestation.cli import cli
-from basestation.cli.run_log import open_log
+from basestation.live.run_log import open_log
 from basestation.journal.retention import Keep, remove_old
 from basestation.journal.strays import NAME, known_after, known_before
 from basestation.live.guard import Verdict

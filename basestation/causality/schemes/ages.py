@@ -13,13 +13,13 @@ from .scheme import LONG_AGO, Fields, Scheme, Setting, StampCodec, StampReader
 
 
 class AgesScheme(Scheme):
-    """A scheme whose stamps tell when messages were sent, and so name them by their clocks."""
+    """A scheme whose stamps carry times of sending, which name the messages."""
 
-    whole: ClassVar[bool] = True  # a stamp tells all that its sender knew
+    whole: ClassVar[bool] = True  # a stamp carries all that its sender knew
 
     @abstractmethod
     def known(self, stamp: Stamp) -> Sequence[int]:
-        """When each mote last sent something here, as far as the sender knew."""
+        """When each mote last sent to the observer, as far as the sender knew."""
 
     @property
     def reach(self) -> int:
@@ -32,7 +32,7 @@ class AgesScheme(Scheme):
         return message.stamp.r
 
     def causes(self, message: Message, sent: int) -> Causes:
-        """It leaves out what is older than its lifetime."""
+        """The messages that the stamp names; it leaves out those older than the lifetime."""
         told = enumerate(self.known(message.stamp))
         aliases = [Alias(mote, at, at, at, at) for mote, at in told if at > LONG_AGO]
         gap = sent - self.setting.lifetime - self.setting.epsilon if self.whole else sent + self.reach

@@ -1,19 +1,16 @@
-"""The log of a live run: begun, recovered, kept so long or so much."""
+"""The log of a live run: recover earlier runs, begin this one, make its Parquet parts, remove old runs."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from basestation.cli import common
 from basestation.journal.parquet_parts import PartRoller, make_parts
 from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import Recovery, interrupted_runs, recover
-from basestation.journal.retention import Keep, parse_keep, remove_old
+from basestation.journal.retention import Keep, remove_old
 from basestation.journal.run_roller import RunRoller
 from basestation.journal.strays import StrayFile, known_after
 from basestation.journal.writer import JournalWriter, new_run_id
@@ -25,17 +22,6 @@ if TYPE_CHECKING:
     from basestation.sources import Source
 
 
-def read_keep(texts: Iterable[str], logs: Path | None) -> Keep | None:
-    """What `--keep` says; a usage error if it says nothing, or if there is no log."""
-    try:
-        keep = parse_keep(texts)
-    except ValueError as error:
-        raise click.UsageError(f"--keep {error}") from None
-    if keep is not None and logs is None:
-        raise click.UsageError("--keep is for --log FOLDER, which is not given")
-    return keep
-
-
 def open_log(
     stack: contextlib.ExitStack,
     logs: Path,
@@ -45,8 +31,11 @@ def open_log(
     keep: Keep | None,
     say: Callable[[str], None],
 ) -> JournalWriter | RunRoller:
-    """The log of a run, closed with the stack; with `keep` one run after the other."""
-    _recover(logs)
+    """The log of a run, in a new folder inside `logs`. The stack closes it. With `keep` a new run begins each day.
+
+    Runs that were interrupted are recovered first. Notes for the user go to `say`.
+    """
+    _recover(logs, say)
     parts: dict[Path, PartRoller] = {}
     guard = station.timeline.guard
     if guard is not None:
@@ -81,7 +70,7 @@ def open_log(
 
     counters = {gateway: source.counters for gateway, source in enumerate(sources)}
     log = begin() if keep is None else RunRoller(begin, keep, counters, after, say)
-    stack.callback(lambda: _finish_parts(parts[log.folder], log.folder))
+    stack.callback(lambda: _finish_parts(parts[log.folder], log.folder, say))
     stack.callback(log.close)
     return log
 
@@ -96,25 +85,23 @@ def _remove_old(logs: Path, keep: Keep, say: Callable[[str], None]) -> None:
         say(fault)
 
 
-def _finish_parts(roller: PartRoller, folder: Path) -> None:
-    """Make the last Parquet parts. A failure is only a note: they can be made from the log at any time."""
+def _finish_parts(roller: PartRoller, folder: Path, say: Callable[[str], None]) -> None:
+    """Make the last Parquet parts. A failure is only a note: the log can make them at any time."""
     try:
-        roller.finish(lambda fault: common.note(str(fault)))
+        roller.finish(lambda fault: say(str(fault)))
     except (JournalError, OSError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
-        common.note(
-            f"parts were not made: {reason}; `basestation log parts {folder}` makes them", style="yellow"
-        )
+        say(f"parts were not made: {reason}; `basestation log parts {folder}` makes them")
 
 
-def _recover(logs: Path) -> None:
-    """Recover interrupted runs. No fault of theirs keeps this run from starting."""
+def _recover(logs: Path, say: Callable[[str], None]) -> None:
+    """Recover interrupted runs. A fault in one of them does not keep this run from starting."""
     for run in interrupted_runs(logs):
         try:
-            common.note(_recovered(recover(run)))
-            make_parts(run, lambda fault: common.note(str(fault)))
+            say(_recovered(recover(run)))
+            make_parts(run, lambda fault: say(str(fault)))
         except (JournalError, OSError) as error:
-            common.note(f"an earlier run could not be recovered: {error}", style="yellow")
+            say(f"an earlier run could not be recovered: {error}")
 
 
 def _recovered(found: Recovery) -> str:

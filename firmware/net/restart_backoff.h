@@ -4,18 +4,18 @@
  *
  * Their number is in memory that a reset leaves alone, since a watchdog or a brown-out does so too.
  */
-#ifndef NET_RESTARTS_H
-#define NET_RESTARTS_H
+#ifndef NET_RESTART_BACKOFF_H
+#define NET_RESTART_BACKOFF_H
 
 #include <stdint.h>
 
 /** Note this start, and wait: not at all for the first three of a row, then 1 s, 2 s, ... 1024 s. A start
  * that somebody wanted (power, button, debugger, command) begins a new row. To be called once, at boot, with
  * the watchdog on and the radio off. */
-void restarts_wait(void);
+void restart_backoff_wait(void);
 
 /** A node that has run for a minute is well: its next restart is the first of a row. To be called at each
  * step. */
-void restarts_step(uint32_t now);
+void restart_backoff_step(uint32_t now);
 
 #endif

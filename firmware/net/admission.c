@@ -1,8 +1,8 @@
-#include "judging.h"
+#include "admission.h"
 
 #include "causeway/data.h"
 #include "causeway/dedup.h"
-#include "seal.h"
+#include "mic.h"
 #include "timesync.h"
 #include "traffic.h"
 
@@ -15,7 +15,7 @@
 
 static cw_dedup_t seen;
 
-void judging_start(void)
+void admission_start(void)
 {
     cw_dedup_start(&seen);
 }
@@ -30,58 +30,57 @@ static bool is_new(uint16_t source, uint16_t number)
     return !known;
 }
 
-bool judging_is_right(const radio_heard_t *heard)
+bool admission_is_authentic(const radio_heard_t *heard)
 {
-    return !SEAL_MIC_BYTES ||
-           seal_check_data(heard->message.data, heard->message.length, timesync_network(heard->time));
+    return !MIC_BYTES ||
+           mic_check_data(heard->message.data, heard->message.length, timesync_network(heard->time));
 }
 
-judged_t judging_data(const radio_heard_t *heard, uint32_t now)
+admission_t admission_data(const radio_heard_t *heard, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint16_t source = cw_data_source(payload), number = cw_data_number(payload);
-    if (!SEAL_MIC_BYTES) {
-        return is_new(source, number) ? JUDGED_RIGHT : JUDGED_KNOWN;
+    if (!MIC_BYTES) {
+        return is_new(source, number) ? ADMISSION_NEW : ADMISSION_DUPLICATE;
     }
     bool timed = cw_data_in_sync(payload);
-    uint16_t unsure = UNSURE_NUMBER(seal_of(&heard->message));
+    uint16_t unsure = UNSURE_NUMBER(mic_of(&heard->message));
     if (!timed) {
         number = unsure;
     }
     if (cw_dedup_knows(&seen, source, number) || cw_dedup_knows(&seen, source, unsure)) {
         count(&traffic.duplicates);
-        return JUDGED_KNOWN;
+        return ADMISSION_DUPLICATE;
     }
-    if ((timesync_known() || !timed) && judging_is_right(heard)) {
+    if ((timesync_known() || !timed) && admission_is_authentic(heard)) {
         cw_dedup_seen(&seen, source, number);
-        return JUDGED_RIGHT;
+        return ADMISSION_NEW;
     }
     if (timed && !timesync_in_sync(now)) {
         cw_dedup_seen(&seen, source, unsure);
-        return JUDGED_UNSURE;
+        return ADMISSION_UNCHECKED;
     }
     traffic_forged();
-    return JUDGED_FORGED;
+    return ADMISSION_FORGED;
 }
 
-bool judging_health(const radio_message_t *message)
+bool admission_health(const radio_message_t *message)
 {
     uint16_t source = cw_get16(message->data + CAUSEWAY_HEALTH_SOURCE_AT);
     uint16_t number = HEALTH_NUMBER(cw_get32(message->data + CAUSEWAY_HEALTH_TIME_AT));
-    if (SEAL_MIC_BYTES && !cw_dedup_knows(&seen, source, number) && !seal_check_health(message->data)) {
+    if (MIC_BYTES && !cw_dedup_knows(&seen, source, number) && !mic_check_health(message->data)) {
         traffic_forged();
         return false;
     }
     return is_new(source, number);
 }
 
-bool judging_command(const radio_message_t *message, uint16_t sequence, uint32_t made)
+bool admission_command(const radio_message_t *message, uint16_t sequence, uint32_t made)
 {
-    if (SEAL_MIC_BYTES && !timesync_known()) {
-        return !cw_dedup_seen(&seen, UNCHECKED_COMMANDS, UNSURE_NUMBER(seal_of(message)));
+    if (MIC_BYTES && !timesync_known()) {
+        return !cw_dedup_seen(&seen, UNCHECKED_COMMANDS, UNSURE_NUMBER(mic_of(message)));
     }
-    if (SEAL_MIC_BYTES && !cw_dedup_knows(&seen, COMMANDS, sequence) &&
-        !seal_check_command(message->data, made)) {
+    if (MIC_BYTES && !cw_dedup_knows(&seen, COMMANDS, sequence) && !mic_check_command(message->data, made)) {
         traffic_forged();
         return false;
     }

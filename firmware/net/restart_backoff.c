@@ -1,4 +1,4 @@
-#include "restarts.h"
+#include "restart_backoff.h"
 
 #include "hal/board.h"
 #include "hal/clock.h"
@@ -46,7 +46,7 @@ static uint16_t pause(void)
 }
 
 /* Asleep, as nobody needs the I/O clock yet. */
-void restarts_wait(void)
+void restart_backoff_wait(void)
 {
     for (uint16_t seconds = pause(); seconds > 0; seconds--) {
         clock_alarm(clock_now() + CLOCK_SECOND);
@@ -57,7 +57,7 @@ void restarts_wait(void)
     begun = units(clock_now());
 }
 
-void restarts_step(uint32_t now)
+void restart_backoff_step(uint32_t now)
 {
     if ((uint8_t)(units(now) - begun) > WELL) {
         keep(0);

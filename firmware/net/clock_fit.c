@@ -1,9 +1,9 @@
-#include "syncline.h"
+#include "clock_fit.h"
 
 #include <string.h>
 
 #include "hal/clock.h"
-#include "netclock.h"
+#include "network_time.h"
 #include "timesync.h"
 
 enum {
@@ -45,24 +45,24 @@ static int16_t skew;        /* as last fitted; it serves until there are pairs e
 
 /* ---- What is known ---- */
 
-uint16_t syncline_base_error(void)
+uint16_t clock_fit_base_error(void)
 {
     return base_error;
 }
 
-uint32_t syncline_age(uint32_t now)
+uint32_t clock_fit_age(uint32_t now)
 {
     return now - window[0].local;
 }
 
-uint16_t syncline_error(uint32_t now)
+uint16_t clock_fit_error(uint32_t now)
 {
-    int32_t age = (int32_t)syncline_age(now);
+    int32_t age = (int32_t)clock_fit_age(now);
     uint32_t growth = age > 0 ? (((uint32_t)age >> 8) * drift) >> 12 : 0;
     return growth > (uint32_t)(UINT16_MAX - base_error) ? UINT16_MAX : (uint16_t)(base_error + growth);
 }
 
-bool syncline_knows_skew(void)
+bool clock_fit_knows_skew(void)
 {
     return drift < DRIFT_UNKNOWN;
 }
@@ -77,7 +77,7 @@ static bool mostly_within(uint8_t most)
     return 2 * found > pairs;
 }
 
-uint8_t syncline_hops(void)
+uint8_t clock_fit_hops(void)
 {
     for (uint8_t usual = 1; usual <= TIMESYNC_MAX_HOPS; usual++) {
         if (mostly_within(usual)) {
@@ -98,7 +98,7 @@ static __attribute__((noinline)) uint32_t since_pair(const pair_t *pair)
 static bool is_usable(const pair_t *pair)
 {
     return since_pair(pair) <= MEMORY &&
-           netclock_size((int32_t)(pair->offset - window[0].offset)) <= OFFSET_MOST;
+           network_time_size((int32_t)(pair->offset - window[0].offset)) <= OFFSET_MOST;
 }
 
 /* From the first that is of no use, counted from the newest; all the others are older still. */
@@ -111,7 +111,7 @@ static void forget_old_pairs(void)
     }
 }
 
-void syncline_take(uint32_t local, uint32_t network, uint8_t hops)
+void clock_fit_take(uint32_t local, uint32_t network, uint8_t hops)
 {
     if (pairs < WINDOW) {
         pairs++;
@@ -121,26 +121,26 @@ void syncline_take(uint32_t local, uint32_t network, uint8_t hops)
     forget_old_pairs();
 }
 
-void syncline_clear(void)
+void clock_fit_clear(void)
 {
     pairs = 0;
 }
 
-void syncline_forget_skew(void)
+void clock_fit_forget_skew(void)
 {
     skew = 0;
 }
 
-void syncline_begin(uint8_t error)
+void clock_fit_begin(uint8_t error)
 {
     skew = 0;
     base_error = (uint16_t)(error + TIMESYNC_NOISE);
     drift = DRIFT_UNKNOWN;
 }
 
-void syncline_move_up(uint16_t error, uint32_t now)
+void clock_fit_move_up(uint16_t error, uint32_t now)
 {
-    window[0] = (pair_t){now, netclock_estimate(now) - now, syncline_hops()};
+    window[0] = (pair_t){now, network_time_estimate(now) - now, clock_fit_hops()};
     base_error = error;
     pairs = 1;
 }
@@ -150,15 +150,15 @@ void syncline_move_up(uint16_t error, uint32_t now)
 /* y per x is cycles in 1024, so the quotient is wanted times 2^14. */
 static int16_t slope(int32_t xy, int32_t xx)
 {
-    while (netclock_size(xy) >= UINT32_C(1) << 16) {
+    while (network_time_size(xy) >= UINT32_C(1) << 16) {
         xy /= 2;
         xx /= 2;
     }
     int32_t found = xx > 0 ? xy * 16384 / xx : 0;
-    if (found > NETCLOCK_SKEW_MAX) {
-        return NETCLOCK_SKEW_MAX;
+    if (found > NETWORK_TIME_SKEW_MAX) {
+        return NETWORK_TIME_SKEW_MAX;
     }
-    return (int16_t)(found < -NETCLOCK_SKEW_MAX ? -NETCLOCK_SKEW_MAX : found);
+    return (int16_t)(found < -NETWORK_TIME_SKEW_MAX ? -NETWORK_TIME_SKEW_MAX : found);
 }
 
 /* Relative to the means, as far as they are known. */
@@ -214,7 +214,7 @@ static uint16_t drift_of(uint16_t residual, uint32_t span)
     return unsure > DRIFT_UNKNOWN - DRIFT_LEAST ? DRIFT_UNKNOWN : (uint16_t)(unsure + DRIFT_LEAST);
 }
 
-bool syncline_fit(uint8_t error, uint32_t now)
+bool clock_fit_steer(uint8_t error, uint32_t now)
 {
     fit_t fit = {0};
     uint32_t span = since_pair(&window[pairs - 1]); /* 0, if there is one */
@@ -226,17 +226,17 @@ bool syncline_fit(uint8_t error, uint32_t now)
     base_error = (uint16_t)((uint16_t)(error + TIMESYNC_NOISE) + fit.residual);
     drift = drift_of(fit.residual, span);
 
-    int32_t since_mean = ((int32_t)syncline_age(now) >> 8) - fit.mean_x * INT32_C(4); /* in 256 cycles */
+    int32_t since_mean = ((int32_t)clock_fit_age(now) >> 8) - fit.mean_x * INT32_C(4); /* in 256 cycles */
     int32_t gain = since_mean * skew + fit.mean_y * 256;
     uint32_t network = now + window[0].offset + (uint32_t)(gain >> 16);
-    if (netclock_size((int32_t)(network - netclock_shown(now))) > ASTRAY) {
+    if (network_time_size((int32_t)(network - network_time_shown(now))) > ASTRAY) {
         return false;
     }
-    netclock_steer(now, network, (uint16_t)gain, skew, (uint16_t)TIMESYNC_LIMIT);
+    network_time_steer(now, network, (uint16_t)gain, skew, (uint16_t)TIMESYNC_LIMIT);
     return true;
 }
 
-bool syncline_sound(uint32_t now)
+bool clock_fit_sound(uint32_t now)
 {
     if (pairs == 0 || pairs > WINDOW || clock_before(now, window[0].local)) {
         return false;

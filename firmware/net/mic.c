@@ -1,4 +1,4 @@
-#include "seal.h"
+#include "mic.h"
 
 #if CAUSEWAY_MIC_BYTES
 
@@ -12,7 +12,6 @@
 #include "causeway_key.h"
 #include "timesync.h"
 
-#define MIC CAUSEWAY_MIC_BYTES
 #define HOPS_CLEARED ((uint8_t)((1U << CAUSEWAY_FLAG_HOPS) - 1)) /* of a flags byte */
 
 static const uint8_t KEY[CW_AES_BYTES] CW_IN_FLASH = {CAUSEWAY_KEY};
@@ -28,13 +27,13 @@ static uint8_t subkey_sum(void)
     return sum;
 }
 
-void seal_start(void)
+void mic_start(void)
 {
     cw_cmac_start(&cmac, KEY);
     kept_sum = subkey_sum();
 }
 
-bool seal_sound(void)
+bool mic_sound(void)
 {
     return cmac.key == KEY && kept_sum == subkey_sum();
 }
@@ -72,9 +71,9 @@ static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node
 }
 
 /* Of what was made in our epoch when the network's time was this, of which the last bits are left out. */
-static void put_timed_header(uint8_t type, uint32_t network, uint8_t left_out, uint16_t node)
+static void put_timed_header(uint8_t type, uint32_t network, uint8_t shift, uint16_t node)
 {
-    put_header(type, timesync_epoch(), network >> left_out, node, timesync_round(network));
+    put_header(type, timesync_epoch(), network >> shift, node, timesync_round(network));
 }
 
 /* A payload up to `end`, with the hops cleared: the rest of their byte stays. */
@@ -91,7 +90,7 @@ static bool is_mic(const uint8_t *mic)
 {
     const uint8_t *tag = cw_cmac_end(&cmac);
     uint8_t wrong = 0;
-    for (uint8_t i = 0; i < MIC; i++) {
+    for (uint8_t i = 0; i < MIC_BYTES; i++) {
         wrong |= (uint8_t)(tag[i] ^ mic[i]);
     }
     return wrong == 0;
@@ -99,54 +98,54 @@ static bool is_mic(const uint8_t *mic)
 
 static void write_mic(uint8_t *mic)
 {
-    memcpy(mic, cw_cmac_end(&cmac), MIC);
+    memcpy(mic, cw_cmac_end(&cmac), MIC_BYTES);
 }
 
 /* ---- Data ---- */
 
 #if CAUSEWAY_CLOCK_WIDTH
-#define TIME_LEFT_OUT CAUSEWAY_TICK_LOG2
+#define TIME_SHIFT CAUSEWAY_TICK_LOG2
 #else
-#define TIME_LEFT_OUT CAUSEWAY_MIC_TIME_SHIFT
+#define TIME_SHIFT CAUSEWAY_MIC_TIME_SHIFT
 #endif
 
 static void cover_data(const uint8_t *payload, uint8_t length, uint32_t network)
 {
     if (cw_data_in_sync(payload)) {
-        put_timed_header(CAUSEWAY_AM_DATA, network, TIME_LEFT_OUT, cw_data_source(payload));
+        put_timed_header(CAUSEWAY_AM_DATA, network, TIME_SHIFT, cw_data_source(payload));
     } else {
         put_header(CAUSEWAY_AM_DATA, 0, 0, cw_data_source(payload), 0);
     }
-    put_relayed(payload, CAUSEWAY_FLAGS_AT, HOPS_CLEARED, (uint8_t)(length - MIC));
+    put_relayed(payload, CAUSEWAY_FLAGS_AT, HOPS_CLEARED, (uint8_t)(length - MIC_BYTES));
 }
 
 /* The network's time when a message was stamped, as far as its MIC covers it. */
 static uint32_t time_of(const uint8_t *payload, uint32_t network)
 {
 #if CAUSEWAY_CLOCK_WIDTH
-    return cw_stamp_clock(cw_data_stamp(payload), cw_tick(network)) << TIME_LEFT_OUT;
+    return cw_stamp_clock(cw_data_stamp(payload), cw_tick(network)) << TIME_SHIFT;
 #else
     (void)payload;
     return network;
 #endif
 }
 
-void seal_data(uint8_t *payload, uint8_t length, uint32_t network)
+void mic_write_data(uint8_t *payload, uint8_t length, uint32_t network)
 {
     cover_data(payload, length, time_of(payload, network));
-    write_mic(payload + length - MIC);
+    write_mic(payload + length - MIC_BYTES);
 }
 
-bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
+bool mic_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
 {
-    const uint8_t *mic = payload + SEAL_REST(length);
+    const uint8_t *mic = payload + MIC_REST(length);
     uint32_t time = time_of(payload, network);
     cover_data(payload, length, time);
     bool right = is_mic(mic);
 #if !CAUSEWAY_CLOCK_WIDTH
     /* it may have been handed over in the period before ours, or after it */
     for (int8_t step = -1; !right && step <= 1 && cw_data_in_sync(payload); step = (int8_t)(step + 2)) {
-        cover_data(payload, length, time + ((uint32_t)(int32_t)step << TIME_LEFT_OUT));
+        cover_data(payload, length, time + ((uint32_t)(int32_t)step << TIME_SHIFT));
         right = is_mic(mic);
     }
 #endif
@@ -162,16 +161,17 @@ static void cover_health(const uint8_t *payload)
                cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT),
                in_sync ? timesync_round(cw_get32(payload + CAUSEWAY_HEALTH_TIME_AT)) : 0);
     put_relayed(payload, CAUSEWAY_HEALTH_FLAGS_AT, HOPS_CLEARED, CAUSEWAY_HEALTH_MIC_AT);
-    put(payload + CAUSEWAY_HEALTH_MIC_AT + MIC, CAUSEWAY_HEALTH_BYTES - CAUSEWAY_HEALTH_MIC_AT - MIC);
+    put(payload + CAUSEWAY_HEALTH_MIC_AT + MIC_BYTES,
+        CAUSEWAY_HEALTH_BYTES - CAUSEWAY_HEALTH_MIC_AT - MIC_BYTES);
 }
 
-void seal_health(uint8_t *payload)
+void mic_write_health(uint8_t *payload)
 {
     cover_health(payload);
     write_mic(payload + CAUSEWAY_HEALTH_MIC_AT);
 }
 
-bool seal_check_health(const uint8_t *payload)
+bool mic_check_health(const uint8_t *payload)
 {
     cover_health(payload);
     return is_mic(payload + CAUSEWAY_HEALTH_MIC_AT);
@@ -179,7 +179,7 @@ bool seal_check_health(const uint8_t *payload)
 
 /* ---- Commands ---- */
 
-uint32_t seal_command_time(const uint8_t *payload, uint32_t network)
+uint32_t mic_command_time(const uint8_t *payload, uint32_t network)
 {
     uint16_t low = (uint16_t)(network >> CAUSEWAY_MIC_COMMAND_SHIFT);
     int32_t later = (int16_t)(cw_get16(payload + CAUSEWAY_DOWNLINK_SEQUENCE_AT) - low);
@@ -187,7 +187,7 @@ uint32_t seal_command_time(const uint8_t *payload, uint32_t network)
     return whole << CAUSEWAY_MIC_COMMAND_SHIFT;
 }
 
-bool seal_check_command(const uint8_t *payload, uint32_t made)
+bool mic_check_command(const uint8_t *payload, uint32_t made)
 {
     put_timed_header(CAUSEWAY_AM_DOWNLINK, made, CAUSEWAY_MIC_COMMAND_SHIFT,
                      cw_get16(payload + CAUSEWAY_DOWNLINK_TARGET_AT));
@@ -200,18 +200,18 @@ bool seal_check_command(const uint8_t *payload, uint32_t made)
 static void cover_arrived(const uint8_t *payload, const uint8_t *mic)
 {
     uint32_t extra;
-    memcpy(&extra, mic, MIC); /* processors here are all little-endian, as the header is */
+    memcpy(&extra, mic, MIC_BYTES); /* processors here are all little-endian, as the header is */
     put_header(CAUSEWAY_AM_ARRIVED, 0, cw_get16(payload + CAUSEWAY_ARRIVED_NUMBER_AT),
                cw_get16(payload + CAUSEWAY_ARRIVED_SOURCE_AT), extra);
 }
 
-void seal_arrived(uint8_t *payload, const uint8_t *mic)
+void mic_write_arrived(uint8_t *payload, const uint8_t *mic)
 {
     cover_arrived(payload, mic);
     write_mic(payload + CAUSEWAY_ARRIVED_MIC_AT);
 }
 
-bool seal_check_arrived(const uint8_t *payload, const uint8_t *mic)
+bool mic_check_arrived(const uint8_t *payload, const uint8_t *mic)
 {
     cover_arrived(payload, mic);
     return is_mic(payload + CAUSEWAY_ARRIVED_MIC_AT);
@@ -227,13 +227,13 @@ static void cover_taken(const uint8_t *payload, uint32_t network)
     put(payload, CAUSEWAY_TAKEN_BYTES);
 }
 
-void seal_taken(uint8_t *payload, uint32_t network)
+void mic_write_taken(uint8_t *payload, uint32_t network)
 {
     cover_taken(payload, network);
     write_mic(payload + CAUSEWAY_TAKEN_MIC_AT);
 }
 
-bool seal_check_taken(const uint8_t *payload, uint32_t network)
+bool mic_check_taken(const uint8_t *payload, uint32_t network)
 {
     cover_taken(payload, network);
     return is_mic(payload + CAUSEWAY_TAKEN_MIC_AT);
@@ -250,7 +250,7 @@ static void cover_beacon(const uint8_t *beacon)
     put(beacon, CAUSEWAY_BEACON_BYTES);
 }
 
-void seal_proof(uint8_t *proof, const uint8_t *beacon)
+void mic_write_proof(uint8_t *proof, const uint8_t *beacon)
 {
     memcpy(proof + CAUSEWAY_PROOF_SENDER_AT, beacon + CAUSEWAY_BEACON_SENDER_AT, 2);
     memcpy(proof + CAUSEWAY_PROOF_SEQUENCE_AT, beacon + CAUSEWAY_BEACON_SEQUENCE_AT, 2);
@@ -258,7 +258,7 @@ void seal_proof(uint8_t *proof, const uint8_t *beacon)
     write_mic(proof + CAUSEWAY_PROOF_MIC_AT);
 }
 
-bool seal_check_proof(const uint8_t *proof, const uint8_t *beacon)
+bool mic_check_proof(const uint8_t *proof, const uint8_t *beacon)
 {
     cover_beacon(beacon);
     return is_mic(proof + CAUSEWAY_PROOF_MIC_AT);

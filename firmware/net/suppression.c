@@ -1,8 +1,8 @@
-#include "hushing.h"
+#include "suppression.h"
 
 #include <string.h>
 
-#include "arrivals.h"
+#include "gateway_acks.h"
 #include "causeway/data.h"
 #include "causeway/records.h"
 #include "hal/clock.h"
@@ -10,7 +10,7 @@
 #include "outbox.h"
 #include "repair.h"
 #include "schedule.h"
-#include "seal.h"
+#include "mic.h"
 #include "timesync.h"
 #include "traffic.h"
 
@@ -50,11 +50,11 @@ static bool is_done(outbox_frame_t *frame, uint8_t distance)
 /* Whether what was heard speaks of this message of ours, whose number it has. */
 static bool speaks_of(const radio_message_t *heard, const radio_message_t *message)
 {
-    if (!SEAL_MIC_BYTES) {
+    if (!MIC_BYTES) {
         return true;
     }
-    return heard->type == CAUSEWAY_AM_ARRIVED ? seal_check_arrived(heard->data, seal_of(message))
-                                              : memcmp(seal_of(heard), seal_of(message), SEAL_MIC_BYTES) == 0;
+    return heard->type == CAUSEWAY_AM_ARRIVED ? mic_check_arrived(heard->data, mic_of(message))
+                                              : memcmp(mic_of(heard), mic_of(message), MIC_BYTES) == 0;
 }
 
 /* The data message at a place of the outbox, if it has its stamp. */
@@ -69,13 +69,13 @@ static outbox_frame_t *stamped_frame(uint8_t place)
 /* What the radio has goes out, but not again. */
 static void silence(outbox_frame_t *frame, uint8_t place)
 {
-    count(&traffic.hushed);
+    count(&traffic.suppressed);
     frame->used = place >= OUTBOX_ROOM;
     frame->deadline = clock_now();
 }
 
 /* `heard` tells that somebody at this distance has sent a message. */
-static void hush(const radio_message_t *heard, uint16_t source, uint16_t number, uint8_t distance)
+static void suppress(const radio_message_t *heard, uint16_t source, uint16_t number, uint8_t distance)
 {
     for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
         outbox_frame_t *frame = stamped_frame(i);
@@ -90,17 +90,17 @@ static void hush(const radio_message_t *heard, uint16_t source, uint16_t number,
     }
 }
 
-void hushing_on_data(const radio_message_t *message)
+void suppression_on_data(const radio_message_t *message)
 {
     const uint8_t *payload = message->data;
-    hush(message, cw_data_source(payload), cw_data_number(payload), (uint8_t)(cw_data_hops(payload) + 1));
+    suppress(message, cw_data_source(payload), cw_data_number(payload), (uint8_t)(cw_data_hops(payload) + 1));
 }
 
-void hushing_on_arrived(const radio_message_t *message)
+void suppression_on_arrived(const radio_message_t *message)
 {
     cw_arrived_t arrived;
-    if (cw_arrived_get(message->data, SEAL_REST(message->length), &arrived)) {
-        hush(message, arrived.source, cw_data_arrived(arrived.number), 0);
+    if (cw_arrived_get(message->data, MIC_REST(message->length), &arrived)) {
+        suppress(message, arrived.source, cw_data_arrived(arrived.number), 0);
     } else {
         count(&traffic.foreign);
     }
@@ -111,7 +111,7 @@ void hushing_on_arrived(const radio_message_t *message)
 static bool names(const radio_message_t *taken, const radio_message_t *message)
 {
     for (uint8_t at = 0; at < CAUSEWAY_TAKEN_BYTES; at = (uint8_t)(at + 2)) {
-        if (cw_get16(taken->data + at) == arrivals_name(message)) {
+        if (cw_get16(taken->data + at) == gateway_acks_name(message)) {
             return true;
         }
     }
@@ -120,7 +120,7 @@ static bool names(const radio_message_t *taken, const radio_message_t *message)
 
 static bool is_right(const radio_message_t *taken)
 {
-    if (SEAL_MIC_BYTES && !seal_check_taken(taken->data, timesync_network(clock_now()))) {
+    if (MIC_BYTES && !mic_check_taken(taken->data, timesync_network(clock_now()))) {
         traffic_forged();
         return false;
     }
@@ -128,10 +128,10 @@ static bool is_right(const radio_message_t *taken)
 }
 
 /* What names nothing of ours need not be checked. */
-void hushing_on_taken(const radio_message_t *taken)
+void suppression_on_taken(const radio_message_t *taken)
 {
     bool checked = false;
-    for (uint8_t i = 0; i <= OUTBOX_LAST && taken->length == SEAL_BYTES(TAKEN); i++) {
+    for (uint8_t i = 0; i <= OUTBOX_LAST && taken->length == MIC_RECORD_BYTES(TAKEN); i++) {
         outbox_frame_t *frame = stamped_frame(i);
         if (!frame || !names(taken, &frame->message)) {
             continue;

@@ -7,16 +7,16 @@
  * In a network with a key a copy must have our frame's MIC, and need not be checked: only its hops are
  * believed, and they are in no MIC. An answer of the gateway is checked.
  */
-#ifndef NET_HUSHING_H
-#define NET_HUSHING_H
+#ifndef NET_SUPPRESSION_H
+#define NET_SUPPRESSION_H
 
 #include "hal/radio.h"
 
 /** Somebody has sent this data message. */
-void hushing_on_data(const radio_message_t *message);
+void suppression_on_data(const radio_message_t *message);
 
-/** The gateway has answered, as net/arrivals.h has it: what it names has arrived. */
-void hushing_on_arrived(const radio_message_t *message);
-void hushing_on_taken(const radio_message_t *message);
+/** The gateway has answered, as net/gateway_acks.h has it: what it names has arrived. */
+void suppression_on_arrived(const radio_message_t *message);
+void suppression_on_taken(const radio_message_t *message);
 
 #endif

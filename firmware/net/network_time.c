@@ -1,4 +1,4 @@
-#include "netclock.h"
+#include "network_time.h"
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ static line_t lines[2];
 static volatile uint8_t current;
 
 /* In its callers it would take sixty bytes more. */
-__attribute__((noinline)) uint32_t netclock_size(int32_t difference)
+__attribute__((noinline)) uint32_t network_time_size(int32_t difference)
 {
     return difference < 0 ? 0U - (uint32_t)difference : (uint32_t)difference;
 }
@@ -80,7 +80,7 @@ static int32_t left(const line_t *line, uint32_t local)
 
 #if CAUSEWAY_MIC_BYTES
 
-uint8_t netclock_round(uint32_t network)
+uint8_t network_time_round(uint32_t network)
 {
     const line_t *line = in_use();
     bool later = (int32_t)(network - line->network) >= 0;
@@ -88,10 +88,10 @@ uint8_t netclock_round(uint32_t network)
     if (later != (network >= line->network)) { /* the time has come round in between */
         round = (uint8_t)(later ? round + 1 : round - 1);
     }
-    return round & NETCLOCK_ROUND_MOST;
+    return round & NETWORK_TIME_ROUND_MOST;
 }
 
-void netclock_set_round(uint8_t round)
+void network_time_set_round(uint8_t round)
 {
     spare()->round = round;
     exchange();
@@ -99,15 +99,15 @@ void netclock_set_round(uint8_t round)
 
 #endif
 
-void netclock_set(uint32_t local, uint32_t network)
+void network_time_set(uint32_t local, uint32_t network)
 {
     *spare() = (line_t){.local = local, .network = network, .since = local, .slew_log2 = SLEW_GENTLE};
     exchange();
 }
 
-void netclock_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew, uint16_t step)
+void network_time_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew, uint16_t step)
 {
-    int32_t behind = (int32_t)(network - netclock_shown(now));
+    int32_t behind = (int32_t)(network - network_time_shown(now));
     if (behind > (int32_t)step) {
         behind = 0;
     }
@@ -116,18 +116,18 @@ void netclock_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew,
     {
         .local = now, .network = network, .part = part, .skew = skew, .behind = behind, .since = now,
 #if CAUSEWAY_MIC_BYTES
-        .round = netclock_round(network),
+        .round = network_time_round(network),
 #endif
         .slew_log2 = slew
     };
     exchange();
 }
 
-void netclock_tidy(uint32_t now)
+void network_time_tidy(uint32_t now)
 {
     const line_t *line = in_use();
     int32_t elapsed = (int32_t)(now - line->local);
-    if (elapsed < NETCLOCK_REACH / 4) {
+    if (elapsed < NETWORK_TIME_REACH / 4) {
         return;
     }
     uint32_t start = line->local + ((uint32_t)elapsed & ~UINT32_C(0xFF));
@@ -135,7 +135,7 @@ void netclock_tidy(uint32_t now)
     *next = *line;
     next->network = estimate(line, start);
 #if CAUSEWAY_MIC_BYTES
-    next->round = netclock_round(next->network);
+    next->round = network_time_round(next->network);
 #endif
     next->part = (uint16_t)gained(line, start);
     next->local = start;
@@ -146,28 +146,28 @@ void netclock_tidy(uint32_t now)
     exchange();
 }
 
-uint32_t netclock_shown(uint32_t local)
+uint32_t network_time_shown(uint32_t local)
 {
     const line_t *line = in_use();
     return estimate(line, local) - (uint32_t)left(line, local);
 }
 
-uint32_t netclock_estimate(uint32_t local)
+uint32_t network_time_estimate(uint32_t local)
 {
     return estimate(in_use(), local);
 }
 
-int32_t netclock_left(uint32_t local)
+int32_t network_time_left(uint32_t local)
 {
     return left(in_use(), local);
 }
 
-uint32_t netclock_local(uint32_t network)
+uint32_t network_time_local(uint32_t network)
 {
     uint32_t local = in_use()->local + (network - in_use()->network);
     /* each round leaves a 64th of the error, or half of it in a hard slew */
     for (uint8_t i = 0; i < 3; i++) {
-        local += network - netclock_shown(local);
+        local += network - network_time_shown(local);
     }
     return local;
 }
@@ -175,10 +175,10 @@ uint32_t netclock_local(uint32_t network)
 /* In the past, and not so long ago that the numbers overflow. */
 static bool is_recent(uint32_t time, uint32_t now)
 {
-    return !clock_before(now, time) && now - time <= (uint32_t)NETCLOCK_REACH;
+    return !clock_before(now, time) && now - time <= (uint32_t)NETWORK_TIME_REACH;
 }
 
-bool netclock_sound(uint32_t now)
+bool network_time_sound(uint32_t now)
 {
     const line_t *line = in_use();
     return memcmp(&lines[0], &lines[1], sizeof(line_t)) == 0 && is_recent(line->local, now) &&

@@ -1,4 +1,4 @@
-#include "arrivals.h"
+#include "gateway_acks.h"
 
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "causeway/records.h"
 #include "outbox.h"
 #include "repair.h"
-#include "seal.h"
+#include "mic.h"
 
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
 #define ANSWER_PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
@@ -32,10 +32,10 @@ static outbox_frame_t *answer_with_room(uint32_t now)
             return frame;
         }
     }
-    return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, SEAL_BYTES(TAKEN), now, now);
+    return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, MIC_RECORD_BYTES(TAKEN), now, now);
 }
 
-void arrivals_on_heard(const radio_message_t *message, uint32_t now)
+void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
 {
     if (!is_ours(message)) {
         return;
@@ -48,7 +48,7 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
         return;
     }
     for (uint8_t i = frame->tries; i < NAMED; i++) {
-        cw_put16(frame->message.data + 2 * i, arrivals_name(message));
+        cw_put16(frame->message.data + 2 * i, gateway_acks_name(message));
     }
     frame->tries++;
     frame->not_before = now;
@@ -63,23 +63,23 @@ static bool waits(const uint8_t *answer)
     for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
         const outbox_frame_t *frame = outbox_frame(i);
         if (frame && frame->message.type == CAUSEWAY_AM_ARRIVED &&
-            memcmp(frame->message.data, answer, SEAL_BYTES(ARRIVED)) == 0) {
+            memcmp(frame->message.data, answer, MIC_RECORD_BYTES(ARRIVED)) == 0) {
             return true;
         }
     }
     return false;
 }
 
-void arrivals_on_heard(const radio_message_t *message, uint32_t now)
+void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
 {
     if (!is_ours(message)) {
         return;
     }
     cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
-    uint8_t answer[SEAL_BYTES(ARRIVED)];
+    uint8_t answer[MIC_RECORD_BYTES(ARRIVED)];
     cw_arrived_put(answer, &arrived);
-    if (SEAL_MIC_BYTES) {
-        seal_arrived(answer, seal_of(message));
+    if (MIC_BYTES) {
+        mic_write_arrived(answer, mic_of(message));
     }
     if (waits(answer)) {
         return;

@@ -1,4 +1,10 @@
-#include "mote.h"
+/* What every mote does beside its app: it passes messages on, merges what it receives, reports its health,
+ * obeys commands.
+ *
+ * Commands (docs/reference/formats.md, downlink): report sends a health message now; blink lights LEDs for
+ * two seconds; reboot resets two seconds later. All others are the app's.
+ */
+#include "net/node.h"
 
 #include "causeway/data.h"
 #include "hal/clock.h"
@@ -100,7 +106,7 @@ void commands_on_command(uint8_t command, uint32_t argument)
     uint32_t now = clock_now();
     switch (command) {
     case CW_COMMAND_REPORT:
-        timer_set(TIMER_HEALTH, now + random_below(NODE_SECOND / 4));
+        timer_set(TIMER_HEALTH, now + jitter_below(NODE_SECOND / 4));
         break;
     case CW_COMMAND_BLINK:
         blinking = (uint8_t)(argument & (LED_RED | LED_GREEN | LED_YELLOW));
@@ -201,9 +207,9 @@ void role_on_epoch(uint8_t epoch)
     messaging_on_epoch(epoch);
 }
 
-bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)
+bool outbox_before_send(outbox_frame_t *frame, uint32_t now)
 {
-    return messaging_on_ready(frame, now);
+    return messaging_before_send(frame, now);
 }
 
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)

@@ -2,17 +2,17 @@
  *
  * Reading a value that memory has changed restarts the node: a wrong one is never used. Not for interrupts.
  */
-#ifndef NET_KEPT_H
-#define NET_KEPT_H
+#ifndef NET_GUARDED_U16_H
+#define NET_GUARDED_U16_H
 
 #include <stdint.h>
 
 typedef struct {
     uint16_t value;
     uint16_t complement;
-} kept_t;
+} guarded_u16_t;
 
-void kept_set(kept_t *kept, uint16_t value);
-uint16_t kept_get(const kept_t *kept);
+void guarded_u16_set(guarded_u16_t *kept, uint16_t value);
+uint16_t guarded_u16_get(const guarded_u16_t *kept);
 
 #endif

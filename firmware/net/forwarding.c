@@ -1,4 +1,4 @@
-#include "relaying.h"
+#include "forwarding.h"
 
 #include <string.h>
 
@@ -6,8 +6,8 @@
 #include "deadlines.h"
 #include "hal/clock.h"
 #include "hops.h"
-#include "judging.h"
-#include "random.h"
+#include "admission.h"
+#include "jitter.h"
 #include "schedule.h"
 #include "stamping.h"
 #include "traffic.h"
@@ -18,13 +18,13 @@
 /* The last messages that we left to others: not enough hops, or no room. With a schedule, as many as half of
  * a window may bring. */
 #if CAUSEWAY_SCHEDULED
-#define LEFT_MOST (CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2)
-#define LEFT_ROOM (LEFT_MOST < 64 ? LEFT_MOST : 64)
+#define DEFERRED_MOST (CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2)
+#define DEFERRED_ROOM (DEFERRED_MOST < 64 ? DEFERRED_MOST : 64)
 #else
-#define LEFT_ROOM 4
+#define DEFERRED_ROOM 4
 #endif
-static uint16_t left_out[LEFT_ROOM];
-static uint8_t left_next;
+static uint16_t deferred[DEFERRED_ROOM];
+static uint8_t deferred_next;
 
 /* Another message may have the same name: then it is passed on twice, and this one is forgotten. One that has
  * 0 is not remembered. Motes 32 apart often have the same numbers. */
@@ -40,7 +40,7 @@ static uint16_t name_of(const uint8_t *payload)
 static uint16_t jitter(uint32_t slack)
 {
     uint16_t spread = 3 * DEADLINES_HOP;
-    return random_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
+    return jitter_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
 }
 
 /* Pass a message on. Where its copy is, for a byte to be changed; NULL if there was no room. */
@@ -59,7 +59,7 @@ static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t
     return frame;
 }
 
-void relaying_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now)
+void forwarding_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now)
 {
     outbox_frame_t *frame = pass_message_on(OUTBOX_PLAIN, message, now, now + DEADLINES_PLAIN);
     if (frame) {
@@ -67,20 +67,20 @@ void relaying_plain(const radio_message_t *message, uint8_t at, uint8_t changed,
     }
 }
 
-static void leave(const uint8_t *payload)
+static void defer(const uint8_t *payload)
 {
     count(&traffic.spent);
-    left_next = (uint8_t)((left_next + 1U) % LEFT_ROOM);
-    left_out[left_next] = name_of(payload);
+    deferred_next = (uint8_t)((deferred_next + 1U) % DEFERRED_ROOM);
+    deferred[deferred_next] = name_of(payload);
 }
 
-void relaying_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint8_t flags = payload[CAUSEWAY_FLAGS_AT];
     /* with a schedule it comes again, and there may be room then */
     if (!hops_take(&flags, now) || (CAUSEWAY_SCHEDULED && !outbox_place())) {
-        leave(payload);
+        defer(payload);
         return;
     }
     /* the gateway may have heard what its neighbours hear: its answer goes first */
@@ -91,7 +91,7 @@ void relaying_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
         count(&traffic.late);
         stamping_note(RECORDER_LATE, payload);
     } else {
-        outbox_frame_t *frame = pass_message_on(OUTBOX_RELAY, &heard->message, not_before, deadline);
+        outbox_frame_t *frame = pass_message_on(OUTBOX_STAMPED, &heard->message, not_before, deadline);
         if (frame) {
             frame->message.data[CAUSEWAY_FLAGS_AT] = flags;
         }
@@ -99,23 +99,23 @@ void relaying_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 }
 
 /* The place of its name, if it is one of the last that we left to others; else NULL. */
-static uint16_t *left_place(uint16_t name)
+static uint16_t *deferred_place(uint16_t name)
 {
-    for (uint8_t i = 0; i < LEFT_ROOM; i++) {
-        if (left_out[i] == name) {
-            return &left_out[i];
+    for (uint8_t i = 0; i < DEFERRED_ROOM; i++) {
+        if (deferred[i] == name) {
+            return &deferred[i];
         }
     }
     return 0;
 }
 
-void relaying_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+void forwarding_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
-    uint16_t name = name_of(heard->message.data), *left = name != 0 ? left_place(name) : 0;
-    if (left && judging_is_right(heard)) {
+    uint16_t name = name_of(heard->message.data), *left = name != 0 ? deferred_place(name) : 0;
+    if (left && admission_is_authentic(heard)) {
         *left = 0;
         traffic.spent--; /* each message once */
-        relaying_on_new(heard, tick, now);
+        forwarding_on_new(heard, tick, now);
     }
 }
 
@@ -132,19 +132,19 @@ static outbox_frame_t *put_back(const outbox_frame_t *frame)
     }
     *place = *frame;
     if (place->kind == OUTBOX_OWN) {
-        place->kind = OUTBOX_RELAY; /* it has its stamp */
+        place->kind = OUTBOX_STAMPED; /* it has its stamp */
     }
     outbox_put(place);
     return place;
 }
 
-bool relaying_waits(const outbox_frame_t *frame)
+bool forwarding_waits(const outbox_frame_t *frame)
 {
     return put_back(frame) || frame->round >= OUTBOX_BEHIND;
 }
 
 /* In the next round. */
-bool relaying_repeat(const outbox_frame_t *frame)
+bool forwarding_repeat(const outbox_frame_t *frame)
 {
     uint8_t round = (uint8_t)(schedule_round() + 1);
     outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
@@ -161,7 +161,7 @@ bool relaying_repeat(const outbox_frame_t *frame)
 
 #else
 
-bool relaying_waits(const outbox_frame_t *frame)
+bool forwarding_waits(const outbox_frame_t *frame)
 {
     (void)frame;
     return false;
@@ -169,16 +169,16 @@ bool relaying_waits(const outbox_frame_t *frame)
 
 /* When an answer should have been heard. Two that spoilt each other must not meet again, so the wait varies
  * by some frames. */
-bool relaying_repeat(const outbox_frame_t *frame)
+bool forwarding_repeat(const outbox_frame_t *frame)
 {
     uint8_t answer = cw_data_hops(frame->message.data) > 0 ? 3 : 2; /* the gateway's comes soon */
-    uint32_t next = clock_now() + answer * DEADLINES_HOP + random_below(3 * DEADLINES_HOP);
+    uint32_t next = clock_now() + answer * DEADLINES_HOP + jitter_below(3 * DEADLINES_HOP);
     outbox_frame_t *place = outbox_place();
     if (!place || frame->tries + 1 >= TRIES || clock_before(frame->deadline, next)) {
         return false;
     }
     *place = *frame;
-    place->kind = OUTBOX_RELAY;
+    place->kind = OUTBOX_STAMPED;
     place->not_before = next;
     place->tries++;
     if (place->tries == TRIES / 2) {
