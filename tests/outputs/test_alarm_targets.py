@@ -258,12 +258,12 @@ def test_settings_say_where_alarms_go(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[[alarm]]\nkinds = []\n", r"number 1: `to` says where"),
+        ("[[alarm]]\nkinds = []\n", r"number 1: `to` must be a text"),
         ('[[alarm]]\nto = "a"\nkind = []\n', r"number 1 has no key kind; did you mean kinds\?"),
-        ('[[alarm]]\nto = "a"\nkinds = ["batery"]\n', r"kind 'batery'; did you mean battery\?"),
+        ('[[alarm]]\nto = "a"\nkinds = ["batery"]\n', r"kind of alarm 'batery'; did you mean battery\?"),
         ("alarm = 3\n", r"should be tables"),
         ("a = " + "[" * 9999, r"settings.toml: "),
-        ('[[alarm]]\nto = "a"\nkinds = [3, []]\n', r"no alarm is of the kind 3"),
+        ('[[alarm]]\nto = "a"\nkinds = [3, []]\n', r"no kind of alarm 3"),
         ("[alarm\n", r"settings.toml: "),
         ("[[alarms]]\n", r"did you mean alarm\?"),
     ],
