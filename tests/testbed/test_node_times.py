@@ -57,7 +57,9 @@ def network_time(root, require_tool, tmp_path_factory):
     slew=st.sampled_from([1, 6]),
     elapsed=st.integers(-1000, 1 << 22),
 )
-def test_the_arithmetic_is_the_firmwares(network_time, start, time, part, skew, behind, before, slew, elapsed):
+def test_the_arithmetic_is_the_firmwares(
+    network_time, start, time, part, skew, behind, before, slew, elapsed
+):
     since = (start - 256 * before) % 2**32
     local = (start + elapsed) % 2**32
     network_time.put(start, time, part, skew, behind, since, slew)
