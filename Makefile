@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test check test-all bench soak lint lock figures field schemes losses delivery gateways ledger-table power-table power-runs urgent-runs package clean
+.PHONY: help setup debian demo test check test-all bench soak lint lock figures field schemes delivery gateways ledger-table power-table power-runs urgent-runs package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-tested images-if-able prepared flash
 
 help: ## this list
@@ -133,9 +133,6 @@ field: setup ## phi and k on the real firmware beside the simulator, into docs/e
 
 schemes: setup ## the papers' schemes on the real firmware, into docs/evidence/schemes.md: five minutes
 	$(BIN)/python -m tools.schemes_table --write
-
-losses: setup ## where messages are lost on the real firmware, and what stubs would gain, into docs/evidence/schemes.md
-	$(BIN)/python -m tools.losses --write
 
 delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/reference/firmware.md: six minutes
 	$(BIN)/python -m tools.delivery --write

@@ -143,11 +143,11 @@ def test_repeats_until_it_is_taken(gcc: str, meadow: Deployment) -> None:
     give(mote, replace(told, hops=0))  # from one as near: the mote answers for it all the same
     world.run(0.06)
     assert len(copies(air, 3)) > 1
-    sent, hushed = len(copies(air, 3)), mote.messages["hushed"]
+    sent, suppressed = len(copies(air, 3)), mote.messages["suppressed"]
     give(mote, arrived(meadow, 9, 3))
     world.run(0.5)
     assert len(copies(air, 3)) == sent
-    assert mote.messages["hushed"] == hushed + 1
+    assert mote.messages["suppressed"] == suppressed + 1
 
 
 def test_asks_those_as_far_when_nobody_nearer_takes_it(gcc: str, meadow: Deployment) -> None:

@@ -264,7 +264,7 @@ def test_mote_reboots(gcc: str, meadow: Deployment) -> None:
         world.run(1.5)
         assert motes[1].in_sync  # it asked, and was answered
         watch(world, [gateway, *motes], 20)
-    assert motes[1].c.store_count_boot() == 4
+    assert motes[1].c.boot_store_count_boot() == 4
 
 
 def good_beacon(gateway: Node, time: int) -> Beacon:
@@ -476,10 +476,10 @@ def test_shown_clock_never_runs_backwards(
     gcc: str, meadow: Deployment, start: int, steers: list[tuple[int, int, int, int]]
 ) -> None:
     c = ctypes.CDLL(str(library(gcc, meadow, "mote")))
-    for name in ("netclock_shown", "netclock_estimate", "netclock_local"):
+    for name in ("network_time_shown", "network_time_estimate", "network_time_local"):
         getattr(c, name).restype = ctypes.c_uint32
         getattr(c, name).argtypes = [ctypes.c_uint32]
-    c.netclock_steer.argtypes = [
+    c.network_time_steer.argtypes = [
         ctypes.c_uint32,
         ctypes.c_uint32,
         ctypes.c_uint16,
@@ -487,21 +487,21 @@ def test_shown_clock_never_runs_backwards(
         ctypes.c_uint16,
     ]
     local = start
-    c.netclock_set(ctypes.c_uint32(local), ctypes.c_uint32(start * 3 % WRAP))
+    c.network_time_set(ctypes.c_uint32(local), ctypes.c_uint32(start * 3 % WRAP))
     for wait, by, part, skew in steers:
-        shown = c.netclock_shown(local)
-        network = (c.netclock_estimate(local) + by) % WRAP
-        c.netclock_steer(local, network, part, skew, 192)
+        shown = c.network_time_shown(local)
+        network = (c.network_time_estimate(local) + by) % WRAP
+        c.network_time_steer(local, network, part, skew, 192)
         slow = abs(signed(network - shown)) > 192
         for step in [1] * 600 + [wait // 8] * 8:
             local = (local + step) % WRAP
-            following = c.netclock_shown(local)
+            following = c.network_time_shown(local)
             assert signed(following - shown) >= 0
-            assert abs(signed(c.netclock_local(following) - local)) <= 2 or slow
+            assert abs(signed(c.network_time_local(following) - local)) <= 2 or slow
             shown = following
             if step > 1:
-                c.netclock_tidy(ctypes.c_uint32(local))
-                assert c.netclock_shown(local) == shown
+                c.network_time_tidy(ctypes.c_uint32(local))
+                assert c.network_time_shown(local) == shown
 
 
 # The root dies, halves part and meet (root_timelines.py says what must hold)

@@ -9,10 +9,10 @@ import pytest
 
 from basestation.causality.truth import VectorTruth
 from basestation.causality.violations import count_violations
-from basestation.testbed.field_check import check_graph
 from basestation.testbed.through_station import run_field
 from packet_formats.layout import layout_of
 from tests.cli.test_listen import delivered
+from tests.testbed.graph_check import check_graph
 from tests.testbed.test_through_station import basestation
 from tools.schemes_table import (
     MOTES,
