@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
-from .ages import AgesCodec, AgesScheme
+from .age_codec import AgesCodec, AgesScheme
 from .deadline import WithinLifetime
 from .holding import Held
 from .matrix import SentMatrix, Square, sent_to_observer

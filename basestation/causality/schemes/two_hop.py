@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
-from .ages import AgesCodec, AgesScheme
+from .age_codec import AgesCodec, AgesScheme
 from .deadline import WithinLifetime
 from .matrix import SentMatrix
 from .scheme import LONG_AGO, Program, Setting, StampCodec
