@@ -283,15 +283,17 @@ NOT_CHECKED = "no MIC was checked: --key FILE names the network's key"
 def with_key(
     described: "Deployment", path: Path | None, key: Path | None = None, needed: bool = True
 ) -> "Deployment":
-    """The deployment with its key, from beside it or from `key`. If there is none, end the command with the reason.
+    """The deployment with its key: from the file `key`, `-` for standard input, or from beside the deployment's file.
 
-    Not `needed`: go on without, where no file is named.
+    If it cannot be read, the command ends with the reason. Not `needed`: without a file's name there is no key.
     """
     from packet_formats import keys
 
     if not needed and key is None and path is None:
         return described
     try:
+        if key == Path("-"):  # the live page has the key, and no file
+            return dataclasses.replace(described, key=keys.Key(bytes.fromhex(sys.stdin.readline())))
         return keys.with_key(described, path, key)
-    except keys.KeyFault as error:
+    except ValueError as error:
         fail(str(error))
