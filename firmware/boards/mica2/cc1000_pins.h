@@ -27,38 +27,34 @@ enum {
 
 static inline void cc1000_pale(bool high)
 {
-    if (high) {
+    if (high)
         PORTD |= MICA2_PALE;
-    } else {
+    else
         PORTD &= (uint8_t)~MICA2_PALE;
-    }
 }
 
 static inline void cc1000_pclk(bool high)
 {
-    if (high) {
+    if (high)
         PORTD |= MICA2_PCLK;
-    } else {
+    else
         PORTD &= (uint8_t)~MICA2_PCLK;
-    }
 }
 
 static inline void cc1000_pdata(bool high)
 {
-    if (high) {
+    if (high)
         PORTD |= MICA2_PDATA;
-    } else {
+    else
         PORTD &= (uint8_t)~MICA2_PDATA;
-    }
 }
 
 static inline void cc1000_pdata_input(bool input)
 {
-    if (input) {
+    if (input)
         DDRD &= (uint8_t)~MICA2_PDATA;
-    } else {
+    else
         DDRD |= MICA2_PDATA;
-    }
 }
 
 static inline bool cc1000_pdata_read(void)
@@ -71,7 +67,6 @@ static inline bool cc1000_pdata_read(void)
 static inline uint8_t cc1000_lock(void)
 {
     uint8_t was = SREG;
-
     cli();
     return was;
 }

@@ -46,29 +46,26 @@ void cc2420_board_start(void)
 
 void cc2420_board_power(bool on)
 {
-    if (on) {
+    if (on)
         PORTA |= PIN_POWER;
-    } else {
+    else
         PORTA &= (uint8_t)~PIN_POWER;
-    }
 }
 
 void cc2420_board_reset(bool hold)
 {
-    if (hold) {
+    if (hold)
         PORTA &= (uint8_t)~PIN_RESETN;
-    } else {
+    else
         PORTA |= PIN_RESETN;
-    }
 }
 
 void cc2420_board_select(bool select)
 {
-    if (select) {
+    if (select)
         PORTB &= (uint8_t)~PIN_CSN;
-    } else {
+    else
         PORTB |= PIN_CSN;
-    }
 }
 
 uint8_t cc2420_board_exchange(uint8_t byte)
@@ -126,11 +123,10 @@ void cc2420_board_listen(bool on)
 
 void cc2420_board_capture_rising(bool rising)
 {
-    if (rising) {
+    if (rising)
         TCCR1B |= _BV(ICES1);
-    } else {
+    else
         TCCR1B &= (uint8_t)~_BV(ICES1);
-    }
     TIFR = _BV(ICF1); /* changing the edge may have looked like one */
 }
 
