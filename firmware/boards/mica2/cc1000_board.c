@@ -44,10 +44,7 @@ void board_radio_pins(void)
 
 uint8_t board_supply(bool on)
 {
-    if (on)
-        PORTA |= MICA2_BAT_MON;
-    else
-        PORTA &= (uint8_t)~MICA2_BAT_MON;
+    set_pins(&PORTA, MICA2_BAT_MON, on);
     return SUPPLY_CHANNEL;
 }
 
@@ -66,10 +63,7 @@ void cc1000_board_spi(bool on)
 
 void cc1000_board_drive(bool on)
 {
-    if (on)
-        DDRB |= MICA2_MISO;
-    else
-        DDRB &= (uint8_t)~MICA2_MISO;
+    set_pins(&DDRB, MICA2_MISO, on);
 }
 
 bool cc1000_board_drives(void)
