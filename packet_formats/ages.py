@@ -1,7 +1,7 @@
 """How old an event is when its message gets its stamp, in one byte: where motes keep a schedule, messages wait.
 
 Codes below `AGAIN` count in a 128th of the period, the last of them that or more. Those from `AGAIN` on belong to a
-message that is sent again, since the gateway had not heard it (docs/reference/firmware.md, Repair): it is older than
+message that is sent again, since the gateway had not heard it (docs/reference/power.md, Repair): it is older than
 a period, so
 they count in a 16th. The age is what a whole number of these units says, so the event may be one unit older. Standard
 library only.
