@@ -7,7 +7,7 @@
 #include "causeway/flag.h"
 #include "causeway/records.h"
 #include "hal/clock.h"
-#include "seal.h"
+#include "mic.h"
 
 #define PROOF_PATIENCE \
     (2 * CLOCK_SECOND)               /* a beacon waits this long for its proof: the sender tries for one */
@@ -115,13 +115,13 @@ static void take_beacon(const place_t *place, const uint8_t *proof, uint32_t now
 
 bool beacons_on_proof(const radio_message_t *message, uint32_t now)
 {
-    if (message->length != SEAL_BYTES(PROOF)) {
+    if (message->length != MIC_RECORD_BYTES(PROOF)) {
         return false;
     }
     for (uint8_t i = 0; i < BEACONS_ROOM; i++) { /* in the order in which they came */
         const place_t *place = &places[(uint8_t)(oldest + i) % BEACONS_ROOM];
         if (is_meant(place, message->data) && now - place->heard < PROOF_PATIENCE &&
-            seal_check_proof(message->data, place->beacon)) {
+            mic_check_proof(message->data, place->beacon)) {
             take_beacon(place, message->data, now);
             return true;
         }

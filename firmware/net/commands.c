@@ -3,9 +3,9 @@
 #include "causeway/records.h"
 #include "hal/clock.h"
 #include "identity.h"
-#include "judging.h"
-#include "relaying.h"
-#include "seal.h"
+#include "admission.h"
+#include "forwarding.h"
+#include "mic.h"
 #include "timesync.h"
 #include "traffic.h"
 
@@ -14,7 +14,7 @@ static uint32_t obeyed[KEPT]; /* with a key, the last commands: when each was ma
 
 void commands_on_epoch(void)
 {
-    for (uint8_t i = 0; SEAL_MIC_BYTES && i < KEPT; i++) {
+    for (uint8_t i = 0; MIC_BYTES && i < KEPT; i++) {
         obeyed[i] = timesync_network(clock_now());
     }
 }
@@ -42,18 +42,18 @@ static bool is_newest(uint32_t made)
 void commands_on_heard(const radio_message_t *message, uint32_t now)
 {
     cw_downlink_t command;
-    if (!cw_downlink_get(message->data, SEAL_REST(message->length), &command)) {
+    if (!cw_downlink_get(message->data, MIC_REST(message->length), &command)) {
         count(&traffic.foreign);
         return;
     }
-    uint32_t made = SEAL_MIC_BYTES ? seal_command_time(message->data, timesync_network(now)) : 0;
-    if (!judging_command(message, command.sequence, made)) {
+    uint32_t made = MIC_BYTES ? mic_command_time(message->data, timesync_network(now)) : 0;
+    if (!admission_command(message, command.sequence, made)) {
         return;
     }
     if (command.hops > 0 && command.target != identity_id()) {
-        relaying_plain(message, CAUSEWAY_DOWNLINK_HOPS_AT, (uint8_t)(command.hops - 1), now);
+        forwarding_plain(message, CAUSEWAY_DOWNLINK_HOPS_AT, (uint8_t)(command.hops - 1), now);
     }
-    if (SEAL_MIC_BYTES && (!timesync_known() || !is_newest(made))) {
+    if (MIC_BYTES && (!timesync_known() || !is_newest(made))) {
         return;
     }
     if (command.target == identity_id() || command.target == CW_TARGET_ALL) {

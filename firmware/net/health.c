@@ -7,9 +7,9 @@
 #include "hal/clock.h"
 #include "hops.h"
 #include "identity.h"
-#include "judging.h"
-#include "relaying.h"
-#include "seal.h"
+#include "admission.h"
+#include "forwarding.h"
+#include "mic.h"
 #include "stamping.h"
 #include "timesync.h"
 #include "traffic.h"
@@ -58,11 +58,11 @@ bool health_is_ours(const radio_message_t *message)
            cw_get16(message->data + CAUSEWAY_HEALTH_SOURCE_AT) == identity_id();
 }
 
-void health_on_ready(radio_message_t *message, uint32_t now)
+void health_before_send(radio_message_t *message, uint32_t now)
 {
     cw_put32(message->data + CAUSEWAY_HEALTH_TIME_AT, timesync_network(now));
-    if (SEAL_MIC_BYTES) {
-        seal_health(message->data);
+    if (MIC_BYTES) {
+        mic_write_health(message->data);
     }
 }
 
@@ -72,10 +72,10 @@ void health_on_heard(const radio_message_t *message, uint32_t now)
         count(&traffic.foreign);
     } else if (health_is_ours(message)) {
         count(&traffic.echoes);
-    } else if (judging_health(message)) {
+    } else if (admission_health(message)) {
         uint8_t flags = message->data[CAUSEWAY_HEALTH_FLAGS_AT];
         if (hops_take(&flags, now)) {
-            relaying_plain(message, CAUSEWAY_HEALTH_FLAGS_AT, flags, now);
+            forwarding_plain(message, CAUSEWAY_HEALTH_FLAGS_AT, flags, now);
         } else {
             count(&traffic.spent);
         }

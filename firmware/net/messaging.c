@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "arrivals.h"
+#include "gateway_acks.h"
 #include "beacons.h"
 #include "causeway/am.h"
 #include "causeway/data.h"
@@ -10,10 +10,10 @@
 #include "commands.h"
 #include "hal/clock.h"
 #include "health.h"
-#include "hushing.h"
+#include "suppression.h"
 #include "identity.h"
-#include "judging.h"
-#include "relaying.h"
+#include "admission.h"
+#include "forwarding.h"
 #include "repair.h"
 #include "stamping.h"
 #include "timesync.h"
@@ -24,7 +24,7 @@ static cw_data_counters_t checks;
 void messaging_start(void)
 {
     traffic = (traffic_t){0};
-    judging_start();
+    admission_start();
     stamping_start();
     messaging_on_epoch(timesync_epoch());
 }
@@ -32,7 +32,7 @@ void messaging_start(void)
 void messaging_on_epoch(uint8_t epoch)
 {
     stamping_on_epoch(epoch);
-    outbox_forget(OUTBOX_RELAY);
+    outbox_forget(OUTBOX_STAMPED);
     commands_on_epoch();
 }
 
@@ -73,13 +73,13 @@ static bool ready_own(outbox_frame_t *frame, uint32_t now)
     return stamped;
 }
 
-bool messaging_on_ready(outbox_frame_t *frame, uint32_t now)
+bool messaging_before_send(outbox_frame_t *frame, uint32_t now)
 {
     if (frame->kind == OUTBOX_OWN) {
         return ready_own(frame, now);
     }
     if (health_is_ours(&frame->message)) {
-        health_on_ready(&frame->message, now);
+        health_before_send(&frame->message, now);
     }
     return true;
 }
@@ -99,7 +99,7 @@ static void count_sent(const outbox_frame_t *frame)
 #if REPAIR
         traffic.repaired = (uint16_t)(traffic.repaired + (frame->tries & OUTBOX_AGAIN) / OUTBOX_AGAIN);
 #endif
-    } else if (frame->kind == OUTBOX_RELAY) {
+    } else if (frame->kind == OUTBOX_STAMPED) {
         count(&traffic.relayed);
         stamping_note(RECORDER_RELAY, frame->message.data);
     } else if (!health_is_ours(&frame->message)) {
@@ -109,7 +109,7 @@ static void count_sent(const outbox_frame_t *frame)
 
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
-    if (repair_is_kept(frame) || (result != OUTBOX_SENT && relaying_waits(frame))) {
+    if (repair_is_kept(frame) || (result != OUTBOX_SENT && forwarding_waits(frame))) {
         return;
     }
     bool goes_on = false;
@@ -119,7 +119,7 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
     if (result == OUTBOX_SENT) {
         count_sent(frame);
         if (frame->message.type == CAUSEWAY_AM_DATA) {
-            goes_on = relaying_repeat(frame);
+            goes_on = forwarding_repeat(frame);
         }
     } else if (result == OUTBOX_FAILED) {
         count(&traffic.failed);
@@ -139,20 +139,20 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 static void on_new_data(const radio_heard_t *heard, uint32_t now)
 {
     uint32_t tick = cw_tick(timesync_network(heard->time));
-    switch (judging_data(heard, now)) {
-    case JUDGED_KNOWN:
-        relaying_on_copy(heard, tick, now);
+    switch (admission_data(heard, now)) {
+    case ADMISSION_DUPLICATE:
+        forwarding_on_copy(heard, tick, now);
         break;
-    case JUDGED_RIGHT:
+    case ADMISSION_NEW:
         stamping_merge(heard, now);
-        relaying_on_new(heard, tick, now);
+        forwarding_on_new(heard, tick, now);
         messaging_on_data(&heard->message, tick);
         break;
-    case JUDGED_UNSURE:
+    case ADMISSION_UNCHECKED:
         count(&traffic.unmerged);
-        relaying_on_new(heard, tick, now);
+        forwarding_on_new(heard, tick, now);
         break;
-    case JUDGED_FORGED:
+    case ADMISSION_FORGED:
         break;
     }
 }
@@ -165,7 +165,7 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
         count(&traffic.foreign);
         return;
     }
-    hushing_on_data(&heard->message);
+    suppression_on_data(&heard->message);
     if (cw_data_source(payload) == identity_id()) {
         count(&traffic.echoes);
     } else {
@@ -175,11 +175,11 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
 
 static void on_answer(const radio_message_t *message, uint32_t now)
 {
-    if (ARRIVALS_TYPE == CAUSEWAY_AM_TAKEN) {
-        hushing_on_taken(message);
+    if (GATEWAY_ACKS_TYPE == CAUSEWAY_AM_TAKEN) {
+        suppression_on_taken(message);
         schedule_on_answer(now);
     } else {
-        hushing_on_arrived(message);
+        suppression_on_arrived(message);
     }
 }
 
@@ -206,7 +206,7 @@ void messaging_on_heard(const radio_heard_t *heard)
         }
     } else if (message->type == CAUSEWAY_AM_HEALTH) {
         health_on_heard(message, now);
-    } else if (message->type == ARRIVALS_TYPE) {
+    } else if (message->type == GATEWAY_ACKS_TYPE) {
         on_answer(message, now);
     } else if (message->type == CAUSEWAY_AM_DOWNLINK) {
         commands_on_heard(message, now);

@@ -4,12 +4,12 @@
 
 #include "causeway/am.h"
 #include "causeway/bytes.h"
-#include "earlier.h"
+#include "small.h"
 #include "hal/clock.h"
 #include "identity.h"
 #include "repair.h"
 #include "role.h"
-#include "seal.h"
+#include "mic.h"
 #include "timesync.h"
 
 /* a beacon waits this long for a clear channel */
@@ -41,10 +41,10 @@ static outbox_frame_t frames[OUTBOX_ROOM];
 static outbox_frame_t going; /* the frame at the radio; not `used`: a beacon or its proof */
 static cw_flag_t busy;       /* the radio has one */
 #if BUNDLES
-static outbox_frame_t along; /* if `used`, in one frame with it */
+static outbox_frame_t second; /* if `used`, in one frame with it */
 #endif
 
-/* What is at the radio keeps a place, and so does what may go along: it comes back if its turn was taken. */
+/* What is at the radio keeps a place, and so does what may go second: it comes back if its turn was taken. */
 outbox_frame_t *outbox_place(void)
 {
     uint8_t kept = CAUSEWAY_SCHEDULED && busy ? 1 + BUNDLES : 0;
@@ -104,7 +104,7 @@ outbox_frame_t *outbox_frame(uint8_t place)
     }
 #if BUNDLES
     if (place == OUTBOX_LAST) {
-        return busy && along.used ? &along : 0;
+        return busy && second.used ? &second : 0;
     }
 #endif
     return busy && going.used ? &going : 0;
@@ -187,7 +187,7 @@ static bool is_for(const outbox_frame_t *frame, uint8_t round)
     if (!frame->used || frame->message.type == CAUSEWAY_AM_DOWNLINK) {
         return false;
     }
-    if (frame->kind == OUTBOX_RELAY) {
+    if (frame->kind == OUTBOX_STAMPED) {
         return frame->round <= round;
     }
     return is_time(frame, round) && !repair_is_kept(frame) &&
@@ -200,7 +200,7 @@ static bool is_left(const outbox_frame_t *frame)
     if (is_urgent(frame)) {
         return is_for(frame, schedule_round() == SCHEDULE_NO_ROUND ? 0 : schedule_round());
     }
-    return frame->used && frame->kind == OUTBOX_RELAY &&
+    return frame->used && frame->kind == OUTBOX_STAMPED &&
            (frame->round < OUTBOX_BEHIND || (frame->round & ~OUTBOX_BEHIND) >= schedule_round());
 }
 
@@ -298,12 +298,12 @@ static uint32_t beacon_time; /* the time in the last beacon that went out */
 /* A beacon has gone out: its proof follows, before anything else. A question has none. */
 static void send_proof(void)
 {
-    uint8_t *beacon = going.message.data, proof[SEAL_BYTES(PROOF)];
+    uint8_t *beacon = going.message.data, proof[MIC_RECORD_BYTES(PROOF)];
     if (beacon[CAUSEWAY_BEACON_HOPS_AT] == TIMESYNC_NO_HOPS) {
         return;
     }
     cw_put32(beacon + CAUSEWAY_BEACON_TIME_AT, beacon_time);
-    seal_proof(proof, beacon);
+    mic_write_proof(proof, beacon);
     address(&going.message, CAUSEWAY_AM_PROOF, sizeof proof);
     memcpy(going.message.data, proof, sizeof proof);
     going.deadline = clock_now() + BEACON_PATIENCE;
@@ -326,9 +326,9 @@ static void report(outbox_result_t result)
 {
     outbox_on_done(&going, result);
 #if BUNDLES
-    if (along.used) {
-        along.used = false;
-        outbox_on_done(&along, result);
+    if (second.used) {
+        second.used = false;
+        outbox_on_done(&second, result);
     }
 #endif
 }
@@ -336,7 +336,7 @@ static void report(outbox_result_t result)
 /* The last changes to a frame. An own message that must wait does not count as one of its window. */
 static bool get_ready(outbox_frame_t *frame, uint32_t now)
 {
-    bool ready = outbox_on_ready(frame, now);
+    bool ready = outbox_before_send(frame, now);
 #if CAUSEWAY_SCHEDULED
     if (ready && frame->kind == OUTBOX_OWN) {
         count_own();
@@ -353,22 +353,22 @@ static bool can_share(const outbox_frame_t *frame)
 }
 
 /* A second message that may go out now, too. */
-static void take_along(uint32_t now)
+static void take_second(uint32_t now)
 {
     outbox_frame_t *frame = can_share(&going) ? most_urgent(now) : 0;
     if (!frame || !can_share(frame)) {
         return;
     }
-    along = *frame;
+    second = *frame;
     frame->used = false;
-    along.used = get_ready(&along, now);
+    second.used = get_ready(&second, now);
 }
 
 /* The second message stands behind the first one while the radio copies both. */
 static bool transmit_bundle(void)
 {
     radio_message_t *bundle = &going.message;
-    memcpy(bundle->data + CAUSEWAY_PAYLOAD_BYTES, along.message.data, CAUSEWAY_PAYLOAD_BYTES);
+    memcpy(bundle->data + CAUSEWAY_PAYLOAD_BYTES, second.message.data, CAUSEWAY_PAYLOAD_BYTES);
     bundle->type = CAUSEWAY_AM_BUNDLE;
     bundle->length = CAUSEWAY_BUNDLE_BYTES;
     bool taken = radio_send_at(bundle, start_at, RADIO_NO_STAMP);
@@ -382,7 +382,7 @@ static bool transmit_bundle(void)
 static bool transmit(void)
 {
 #if BUNDLES
-    if (along.used) {
+    if (second.used) {
         return transmit_bundle();
     }
 #endif
@@ -408,7 +408,7 @@ static bool send_frame(outbox_frame_t *frame, uint32_t now)
         return true;
     }
 #if BUNDLES
-    take_along(now);
+    take_second(now);
 #endif
     busy = transmit();
     if (!busy) {
@@ -445,7 +445,7 @@ static void seal_own(uint32_t now)
         outbox_frame_t own = *oldest;
         oldest->used = false;
         if (get_ready(&own, now)) {
-            own.kind = OUTBOX_RELAY;
+            own.kind = OUTBOX_STAMPED;
             *oldest = own;
         }
     }

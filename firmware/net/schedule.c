@@ -6,9 +6,9 @@
 #include "hal/clock.h"
 #include "hal/radio.h"
 #include "identity.h"
-#include "random.h"
+#include "jitter.h"
 #include "role.h"
-#include "seal.h"
+#include "mic.h"
 #include "timesync.h"
 
 _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gateway: it must be the root");
@@ -22,7 +22,7 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define URGENT (UINT32_C(1) << CAUSEWAY_URGENT_LOG2)
 #define INSTANTS (1 << (CAUSEWAY_PERIOD_LOG2 - CAUSEWAY_URGENT_LOG2)) /* of openings in a period */
 #define URGENT_PHASES (SLOTS + CAUSEWAY_URGENT_ROUNDS * CAUSEWAY_LEVELS)
-#define PREPARE (LEAD + SEAL_HOP_TIME) /* cycles by which a sender is up before who polls */
+#define PREPARE (LEAD + MIC_HOP_TIME) /* cycles by which a sender is up before who polls */
 
 enum {
     LEAD = 96,           /* cycles before a turn at which a frame is handed over: stamp, load */
@@ -622,14 +622,14 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
         *when = clock_before(now, turn) ? turn : now;
         return true;
     }
-    *when = now + random_below(CAUSEWAY_BEACON_SLOT);
+    *when = now + jitter_below(CAUSEWAY_BEACON_SLOT);
     return !role_sleeps || lost || joins(now);
 }
 
 /* Cycles from the moment at which somebody's beacon has begun, or begins, to our turn behind it. */
 static __attribute__((noinline)) uint16_t behind_beacon(void)
 {
-    return (uint16_t)(radio_airtime(CAUSEWAY_BEACON_BYTES) + SEAL_PROOF_TIME + CAUSEWAY_MINI_SLOT +
+    return (uint16_t)(radio_airtime(CAUSEWAY_BEACON_BYTES) + MIC_PROOF_TIME + CAUSEWAY_MINI_SLOT +
                       turn_of(0));
 }
 

@@ -6,7 +6,7 @@
 #include "hal/clock.h"
 #include "hops.h"
 #include "identity.h"
-#include "seal.h"
+#include "mic.h"
 #include "timesync.h"
 #include "traffic.h"
 
@@ -109,8 +109,8 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
 #endif
     frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, frame->message.length, &receipts);
-    if (SEAL_MIC_BYTES) {
-        seal_data(payload, frame->message.length, timesync_network(now));
+    if (MIC_BYTES) {
+        mic_write_data(payload, frame->message.length, timesync_network(now));
     }
     send_tick = tick;
     has_sent = true;

@@ -27,6 +27,8 @@ from basestation.cli.analyse import JOBS
 from basestation.cli.analyse import command as analyse
 from tests.waiting import wait_until
 
+MOST_OPTIONS = 330  # over all commands; 220 is the goal
+
 COMMAND = """
 import click
 from basestation.cli import common
@@ -165,6 +167,21 @@ def test_every_number_is_refused_beyond_reason(name: str) -> None:
         for value in ("nan", "inf", "-inf", "1e308", "-1e308", "1" + 5000 * "0"):
             with pytest.raises(click.BadParameter):
                 param.type.convert(value, param, None)
+
+
+def options_below(command: click.Command) -> Iterator[click.Option]:
+    yield from (param for param in command.params if isinstance(param, click.Option))
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from options_below(found)
+
+
+def test_all_commands_together_have_few_options() -> None:
+    """A new option takes the place of another: give a default that is right, or read the deployment."""
+    assert len(list(options_below(cli.cli))) <= MOST_OPTIONS
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_images_with_a_schedule_a_key_and_barrier_stamps_are_within_their_aims(
         assert image.ram <= report.FULL_RAM_AIM, name
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("board", report.BOARDS)
 def test_largest_mote_images_are_within_the_aims(
     root: Path, require_tool: Require, tmp_path: Path, board: str
@@ -265,7 +265,7 @@ def test_stack_and_interrupts_when_busy(images: dict[str, report.ImageSize], tes
         assert seen.stack >= images[name].stack.total * 3 // 4, name
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_and_in_a_network(images: dict[str, report.ImageSize], testbed: Path) -> None:
     for name, seen in report.seen_in_networks(images, seconds=20, seeds=(1,)).items():
         assert_within(images[name], seen, name)
@@ -355,7 +355,7 @@ def test_the_wire_s_bytes_on_the_page(page: str) -> None:
         assert said == [layout.stamp.bits, layout.stamp.size, layout.length, *air]
 
 
-@pytest.mark.parametrize("name", ["vector", pytest.param("delta-vector", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["vector", pytest.param("delta-vector", marks=pytest.mark.wide)])
 def test_the_page_s_largest_networks_are_of_these_sources(
     page: str, require_tool: Require, name: str, tmp_path: Path
 ) -> None:

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from basestation.arrivals import Arrival
 from basestation.cli import cli
-from basestation.cli.run_log import open_log
 from basestation.journal.retention import Keep, remove_old
 from basestation.journal.strays import NAME, known_after, known_before
 from basestation.live.guard import Verdict
+from basestation.live.run_log import open_log
 from basestation.live.station import Station
 from packet_formats.layout import layout_of
 from packet_formats.records import Health

@@ -12,13 +12,13 @@
 #include "hal/radio.h"
 #include "hal/uart.h"
 #include "line.h"
-#include "net/arrivals.h"
+#include "net/gateway_acks.h"
 #include "net/beacons.h"
 #include "net/identity.h"
 #include "net/outbox.h"
 #include "net/role.h"
 #include "net/schedule.h"
-#include "net/seal.h"
+#include "net/mic.h"
 #include "net/timesync.h"
 
 #define DOWN_PATIENCE CLOCK_SECOND /* a host's message waits this long for a clear channel */
@@ -115,7 +115,8 @@ static bool is_own_record(uint8_t type)
 static void hand_up_and_answer(const radio_heard_t *heard, uint32_t now)
 {
     if (hand_up(heard, now)) {
-        arrivals_on_heard(&heard->message, now); /* else it shall come again: the line may have room then */
+        gateway_acks_on_heard(&heard->message,
+                              now); /* else it shall come again: the line may have room then */
     }
 }
 
@@ -189,8 +190,8 @@ static bool send_health(uint32_t now)
 #ifdef CAUSEWAY_HEALTH_TAIL_AT
     data[CAUSEWAY_HEALTH_TAIL_AT] = 0; /* it never sleeps */
 #endif
-    if (SEAL_MIC_BYTES) {
-        seal_health(data);
+    if (MIC_BYTES) {
+        mic_write_health(data);
     }
     return line_put(packet, build(CAUSEWAY_AM_HEALTH, data, CAUSEWAY_HEALTH_BYTES, packet));
 }
@@ -280,7 +281,7 @@ static void reboot(uint32_t now)
 static bool obey(const cw_am_t *am, uint32_t now)
 {
     cw_downlink_t command;
-    if (am->type != CAUSEWAY_AM_DOWNLINK || !cw_downlink_get(am->data, SEAL_REST(am->length), &command)) {
+    if (am->type != CAUSEWAY_AM_DOWNLINK || !cw_downlink_get(am->data, MIC_REST(am->length), &command)) {
         return false;
     }
     bool ours = command.target == identity_id();
@@ -395,11 +396,11 @@ void role_on_epoch(uint8_t epoch)
     (void)epoch;
 }
 
-bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)
+bool outbox_before_send(outbox_frame_t *frame, uint32_t now)
 {
 #if CAUSEWAY_SCHEDULED && CAUSEWAY_MIC_BYTES
     if (frame->message.type == CAUSEWAY_AM_TAKEN) {
-        seal_taken(frame->message.data, timesync_network(now));
+        mic_write_taken(frame->message.data, timesync_network(now));
     }
 #endif
     (void)frame;
@@ -417,7 +418,7 @@ void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
         outbox_put(place);
     }
 #endif
-    if (frame->message.type == ARRIVALS_TYPE) {
+    if (frame->message.type == GATEWAY_ACKS_TYPE) {
         return;
     }
     if (result == OUTBOX_SENT) {

@@ -14,7 +14,8 @@
  *
  * These calls make and check no MIC. In a network with a key (CAUSEWAY_MIC_BYTES) everybody would refuse what
  * they send, and they would believe forged messages. So they are there only if you say, by
- * CW_SEALED_BY_CALLER, that you make and check MICs yourself: docs/reference/library.md, "In a network with a key".
+ * CW_SEALED_BY_CALLER, that you make and check MICs yourself: docs/reference/library.md, "In a network with a
+ * key".
  */
 #ifndef CW_MOTE_H
 #define CW_MOTE_H

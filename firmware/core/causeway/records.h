@@ -1,5 +1,5 @@
-/** The messages of fixed form: beacon, heard, health, status, downlink, arrived, taken, idle (docs/reference/formats.md
- * says what each member means).
+/** The messages of fixed form: beacon, heard, health, status, downlink, arrived, taken, idle
+ * (docs/reference/formats.md says what each member means).
  *
  * For each there is a struct with a member for each integer, and
  *

@@ -9,8 +9,8 @@
  *     stamp_delta_vector.c   delta-vector: the clock, and how long ago each mote last sent
  *     stamp_barrier.c        barrier: a hybrid logical clock, and the names of the immediate causes
  *
- * docs/evidence/algorithms.md explains the first three and barrier, docs/evidence/schemes.md the others. The state holds only
- * what the stamp needs.
+ * docs/evidence/algorithms.md explains the first three and barrier, docs/evidence/schemes.md the others. The
+ * state holds only what the stamp needs.
  *
  *     cw_stamp_start(&stamp, tick);                    at boot and at each new epoch of the time root
  *     cw_stamp_in_sync(&stamp, tick, in_sync)          before each event: whether a message may say "in sync"

@@ -56,7 +56,7 @@ bool timer_due(uint8_t timer, uint32_t now)
 
 __attribute__((noinline)) uint32_t timer_vary(uint32_t mean) /* or it is in the image four times */
 {
-    return mean - mean / 4 + (mean >> 9) * (random_next() >> 8);
+    return mean - mean / 4 + (mean >> 9) * (jitter_next() >> 8);
 }
 
 /* Set it for its next time, if it has one. */

@@ -13,7 +13,7 @@
 #include "hal/uart.h"
 #include "net/messaging.h"
 #include "net/traffic.h"
-#include "net/netclock.h"
+#include "net/network_time.h"
 #include "net/node.h"
 #include "net/recorder.h"
 #include "net/timesync.h"
@@ -397,12 +397,12 @@ uint32_t host_stride;    /* cycles between two looks, 0: do not look */
 static uint32_t looked, shown;
 static bool looking;
 
-void __real_netclock_set(uint32_t local, uint32_t network);
-void __wrap_netclock_set(uint32_t local, uint32_t network)
+void __real_network_time_set(uint32_t local, uint32_t network);
+void __wrap_network_time_set(uint32_t local, uint32_t network)
 {
     host_jumps++;
     looking = false;
-    __real_netclock_set(local, network);
+    __real_network_time_set(local, network);
 }
 
 static void look(void)
