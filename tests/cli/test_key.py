@@ -156,10 +156,14 @@ def test_every_command_that_checks_takes_the_key_from_anywhere(site: Path) -> No
         (doctor, [*deployment, *given, "--json"], "the key's file is its owner's alone"),
         (send, ["report", *deployment], "No such file"),
         (logs, ["verify", RUN, "--again", *given], "0 differ"),
-        (logs, ["verify", RUN, "--again"], "--key FILE names the network's key"),
+        (logs, ["verify", RUN, "--again"], "give the network's key by --key FILE"),
         (logs, ["decide", RUN, *given], "decisions made"),
         (logs, ["convert", RUN, "--to", "csv", *given], "`basestation log decide --key FILE` checks MICs"),
-        (logs, ["convert", RUN, "--to", "html"], "forged messages are in it too: --key FILE"),
+        (
+            logs,
+            ["convert", RUN, "--to", "html"],
+            "the page shows forged messages, too: give the network's key",
+        ),
     ):
         done = CliRunner().invoke(command, [_the_run(site) if word == RUN else word for word in words])
         assert said in done.output, done.output

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from basestation.causality.causal_graph import Node
 from basestation.causality.truth import Send
 from basestation.observer import Observer
+from basestation.testbed.through_station import Taken
 from packet_formats.deployment import Deployment
-
-from .through_station import Taken
 
 
 @dataclass(frozen=True, slots=True)
