@@ -75,7 +75,7 @@ firmware-check: debian ## cppcheck over the firmware, and the format of all C
 	PYTHON="$(PYTHON)" firmware/scripts/check.sh
 	firmware/scripts/format.sh
 
-firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/evidence/firmware.md
+firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/figures/firmware.md
 	@$(BIN)/python -m tools.firmware_report --write
 
 # Done again only when something changed. Without the compiler both are left out; in CI that is a failure.

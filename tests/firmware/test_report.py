@@ -1,4 +1,4 @@
-"""The firmware's report: stack analysis on small programs, the aims on real images, docs/evidence/firmware.md up to
+"""The firmware's report: stack analysis on small programs, the aims on real images, docs/figures/firmware.md up to
 date."""
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def test_and_in_a_network(images: dict[str, report.ImageSize], testbed: Path) ->
 
 @pytest.fixture(scope="module")
 def page(root: Path) -> str:
-    return (root / "docs" / "evidence" / "firmware.md").read_text()
+    return (root / "docs" / "figures" / "firmware.md").read_text()
 
 
 def tables(text: str) -> list[list[list[str]]]:
