@@ -402,7 +402,7 @@ def test_size_and_compile_commands(project):
 
 
 @pytest.mark.parametrize(
-    ("environment", "node_id"), [pytest.param("micaz", 0, marks=pytest.mark.slow), ("micaz_gateway", 23)]
+    ("environment", "node_id"), [pytest.param("micaz", 0, marks=pytest.mark.wide), ("micaz_gateway", 23)]
 )
 def test_the_image_as_it_ships_runs_and_speaks_under_the_id_written_into_it(
     pio, root, testbed, tmp_path, environment, node_id

@@ -159,7 +159,7 @@ def stored(out, name, run="a"):
     return pa.concat_tables([pq.read_table(path) for path in files]), files
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 2))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (0, 2))])
 def test_windows_that_end_are_what_all_parts_say(tmp_path, seed):
     chance = random.Random(seed)
     paths = long_log(tmp_path / "logs", 30, chance)
@@ -193,7 +193,7 @@ def test_a_batch_reads_as_much_however_many_came_before(tmp_path):
     assert reads[30] == reads[5] == ["a", "health", "links", "state", "state"]  # "a": the part
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_killed_after_any_write_it_comes_to_the_same(tmp_path, monkeypatch):
     paths = long_log(tmp_path / "logs", 6, random.Random(2))
     paths += long_log(tmp_path / "logs", 6, random.Random(3), "b")[6:]
@@ -411,7 +411,7 @@ def test_a_growing_folder_and_a_batch_whose_end_was_lost(tmp_path, logged, spark
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_killed_again_and_again(tmp_path, logged, root, require_tool):
     require_tool("java")
     folder, _ = logged
