@@ -10,6 +10,7 @@ import click
 
 from basestation.causality.rules import RULES
 from basestation.cli import common, job_options
+from basestation.cli.progress import progress
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison_options import FIXED, SWEPT, default, give_up_ticks, networks
 from basestation.comparing.comparison_table import show
@@ -215,6 +216,6 @@ def _leave(found: Sequence[Compared], terms: Terms, plot: Path | None, out: Path
 def _write_document(out: Path, messages: int, seeds: int) -> None:
     from basestation.comparing.schemes_document import write  # matplotlib
 
-    with common.progress(None, "comparing") as advance:
+    with progress(None, "comparing") as advance:
         for path in write(out, messages, seeds, advance):
             common.note(f"wrote {path}")

@@ -82,8 +82,7 @@ def _write(
                 place = [point.curve.figure, point.curve.label, point.law, point.policy, point.phi]
                 rows.writerow([*place, seed, f"{value:.4f}"])
     (out / "claims.md").write_text(_markdown(verdicts, messages, seeds))
-    with common.progress(sheets(messages), "measuring tables") as each:
-        (out / "tables.md").write_text("\n\n".join(sheet.markdown() for sheet in each) + "\n")
+    (out / "tables.md").write_text("\n\n".join(sheet.markdown() for sheet in sheets(messages)) + "\n")
     common.note(f"wrote points.csv, claims.md and tables.md in {out}")
     _write_report(out, points, verdicts, messages, seeds)
 

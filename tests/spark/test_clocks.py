@@ -173,7 +173,7 @@ def busy_line(seed):
     return line
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_pieces_in_any_order_and_on_both_engines_give_the_same(tmp_path, capsys, spark):
     lines = {name: busy_line(seed) for seed, name in enumerate("ab")}
     for name, line in lines.items():
@@ -306,7 +306,7 @@ def test_the_farthest_two_of_a_moment():
         assert far in np.abs(cycles[match])
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_the_testbeds_truth_bears_it_out(tmp_path, capsys, root, require_tool):
     """The clocks as they were in the motes' memories, against what the gateway's line tells of them."""
     for tool in ("gcc", "make", "pkg-config", "avr-gcc"):

@@ -41,7 +41,7 @@ def by_job(capsys):
     return rows
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_processes_give_what_one_gives(by_job):
     assert by_job(*SWEEP, "--workers", 2) == by_job(*SWEEP, *ALONE)
 

@@ -67,7 +67,7 @@ def figures(row: ContinuumRow) -> dict:
     ("name", "entries"),
     [
         ("kn", 2),
-        *(pytest.param(name, "all", marks=pytest.mark.slow) for name in ("shlc", "kn", "dpc1")),
+        *(pytest.param(name, "all", marks=pytest.mark.wide) for name in ("shlc", "kn", "dpc1")),
     ],
 )
 def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, entries):

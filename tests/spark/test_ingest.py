@@ -149,7 +149,7 @@ def two_gateways(arrivals):
 
 
 @pytest.mark.parametrize(
-    "size", [3_000, *(pytest.param(size, marks=pytest.mark.slow) for size in (20_000, 1 << 20))]
+    "size", [3_000, *(pytest.param(size, marks=pytest.mark.wide) for size in (20_000, 1 << 20))]
 )
 def test_two_gateways_journals_equal_one_observers_merged_log(tmp_path, logged, size):
     trace, arrivals = logged

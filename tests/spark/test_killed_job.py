@@ -70,7 +70,7 @@ def test_the_workers_of_a_killed_job_end(tmp_path: Path) -> None:
         killed(job)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("busy", [False, True])
 def test_the_java_of_a_killed_job_ends(
     tmp_path: Path, busy: bool, require_tool: Callable[[str], str]

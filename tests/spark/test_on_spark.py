@@ -64,7 +64,7 @@ def refuse(task):
     raise TraceFault("of no use")
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_figures_by_spark(spark):
     some = networks(100, 1)[::8]
     assert {network.changes for network in some} != {some[0].changes}

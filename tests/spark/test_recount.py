@@ -37,7 +37,7 @@ FAST = ("many motes, losses", "received at once", "several gateways")
 
 @pytest.fixture(
     scope="module",
-    params=[name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
+    params=[name if name in FAST else pytest.param(name, marks=pytest.mark.wide) for name in NETWORKS],
 )
 def network(request, tmp_path_factory):
     """A simulated network, its trace as files, and the same read by hand."""

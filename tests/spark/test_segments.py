@@ -85,7 +85,7 @@ def long_trace(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "parts", [1, 7, *(pytest.param(parts, marks=pytest.mark.slow) for parts in (2, 40, 300))]
+    "parts", [1, 7, *(pytest.param(parts, marks=pytest.mark.wide) for parts in (2, 40, 300))]
 )
 def test_any_number_of_segments_gives_the_same(long_trace, parts):
     trace, folder = long_trace

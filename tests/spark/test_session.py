@@ -127,7 +127,7 @@ def test_an_unknown_job_is_wrong_usage(capsys):
     assert "No such command 'unknown'" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_notes_go_to_standard_error_under_spark_submit(require_tool, root, tmp_path):
     """It prints all that Python says to its own standard output."""
     require_tool("java")

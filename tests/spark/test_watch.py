@@ -297,7 +297,7 @@ def test_a_growing_folder_and_a_batch_whose_end_was_lost(tmp_path, logged, spark
     assert [one.total for one in reported[1][1]] == [one.total for one in reported[2][1]]
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_killed_again_and_again(tmp_path, logged, root, require_tool):
     require_tool("java")
     folder, _ = logged
