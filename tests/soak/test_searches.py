@@ -76,6 +76,7 @@ def test_a_root_that_goes_off_and_on():
     assert found.counts["messages"] > 300
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("keyed", "timed"),
     [(False, False), *(pytest.param(keyed, True, marks=pytest.mark.wide) for keyed in (False, True))],

@@ -98,6 +98,7 @@ def new_out(path):
     return path
 
 
+@pytest.mark.wide
 def test_batches_in_any_cut_and_done_again_come_to_the_same(tmp_path, logged):
     folder, _ = logged
     paths = parts_of(folder)
@@ -181,6 +182,7 @@ def test_windows_that_end_are_what_all_parts_say(tmp_path, seed):
     assert len(list((out / "state/a").glob("*"))) == 2
 
 
+@pytest.mark.wide
 def test_a_batch_reads_as_much_however_many_came_before(tmp_path):
     paths = long_log(tmp_path / "logs", 40, random.Random(1))
     out, reads = new_out(tmp_path / "out"), []
