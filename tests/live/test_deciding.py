@@ -15,7 +15,6 @@ from basestation.live.runner import Runner
 from basestation.live.station import Station
 from packet_formats.keys import Key
 from tests.journal.logs import logged, refuse, simulated
-from tests.journal.sealed_lines import foreign
 from tests.live.test_guard import attacked, deployment, honest_line
 from tests.live.test_runner import Seen
 from tests.live.test_several_gateways import Recorded, Several, SeveralWorld
