@@ -1,6 +1,6 @@
 """The command line: `python -m packet_formats header deployment.toml -o layout.h`, or `... vectors -o vectors.json`.
 
-The firmware build runs `header` and `key` in a Python that has the standard library alone.
+The firmware build runs `header` and `key` in a Python without other packages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     key = commands.add_parser(
         "key",
         help="the C header with a deployment's key",
-        description="Write the key of a deployment for the firmware's build, readable by its owner alone.",
+        description="Write the key of a deployment for the firmware's build, readable only by its owner.",
         epilog="example: python -m packet_formats key site.toml -o build/causeway_key.h",
     )
     key.add_argument("deployment", type=Path, help="a deployment.toml with [security]")

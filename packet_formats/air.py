@@ -121,7 +121,7 @@ class Cc1000:
         return PREAMBLE + SYNC + frame + FLUSH
 
     def find(self, signal: bytes) -> bytes | None:
-        """The frame in a signal: its length tells where it ends, its CRC which TinyOS version sent it."""
+        """The frame in a signal: its length gives its end, its CRC the TinyOS version of the sender."""
         frame = signal[self.delimiter_end(signal) :]
         if len(frame) <= LENGTH_AT:
             return None

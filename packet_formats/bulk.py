@@ -80,7 +80,7 @@ class Frames:
     def of_buffer(
         cls, buffer: Bytes, lengths: NDArray[np.int64], tinyos: int, starts: NDArray[np.int64] | None = None
     ) -> Frames:
-        """Frames of packets in one buffer, end to end unless `starts` tells where they are."""
+        """Frames of packets in one buffer, end to end unless `starts` has their places."""
         header, limit = (5, PAYLOAD_LIMIT[1]) if tinyos == 1 else (8, PAYLOAD_LIMIT[2])
         starts = np.cumsum(lengths) - lengths if starts is None else starts
         kind = _at(buffer, starts, lengths, np.zeros_like(lengths))

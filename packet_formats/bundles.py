@@ -25,7 +25,7 @@ def join(first: bytes, second: bytes, layout: DataLayout) -> bytes:
 
 
 def parts_of(message: ActiveMessage, layout: DataLayout) -> tuple[ActiveMessage, ...]:
-    """The two messages of a bundle of this layout, as if each had come alone; anything else as it is."""
+    """The two messages of a bundle of this layout, as if each had come by itself; other messages unchanged."""
     if message.type != BUNDLE_TYPE or not layout.bundle_bytes:
         return (message,)
     try:

@@ -20,7 +20,7 @@ SEPARATION_KHZ = 64
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """A channel by its local oscillator: so many halves of f_ref, which leaves its word without a fraction."""
+    """A channel by its local oscillator: in halves of f_ref, which leaves its word without a fraction."""
 
     refdiv: int
     halves: int
@@ -42,7 +42,7 @@ class Tuning:
         return self._words(SEPARATION_KHZ)
 
     def _words(self, khz: int) -> int:
-        """So many kHz in steps of a frequency word, rounded down."""
+        """A frequency in kHz as steps of a frequency word, rounded down."""
         return khz * 1000 * self.refdiv * 16384 // CRYSTAL_HZ
 
 

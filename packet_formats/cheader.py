@@ -114,7 +114,7 @@ def _board(deployment: Deployment) -> list[Define]:
     board = BOARDS.get(deployment.network.board)
     chip = board.radio.chip if board else "none"
     chips: list[Define] = [(f"RADIO_{name}", int(name == chip), "") for name in RADIOS]
-    if board is None:  # of a board that is not ours we know nothing more
+    if board is None:  # nothing more is known of other boards
         return chips
     radio = board.radio
     return [

@@ -9,16 +9,26 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import fields, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from packet_formats.boards import BOARDS, GENERIC, Board
-from packet_formats.boards import CRYSTAL_HZ as CRYSTAL_HZ
+from packet_formats.boards import BOARDS, CRYSTAL_HZ, GENERIC, Board
+from packet_formats.deployment_settings import (
+    ClockSettings,
+    Deployment,
+    DeploymentError,
+    MoteDetails,
+    NetworkSettings,
+    ObserverSettings,
+    RadioSettings,
+    SecuritySettings,
+    StampSettings,
+)
 from packet_formats.layout import OPTIONAL, PAYLOAD_LIMIT, layout_of, only_for, stamp_layout
 from packet_formats.phrases import did_you_mean, many
 from packet_formats.records import MIC_BYTES
-from packet_formats.schedule import Schedule, ScheduleError, ms, schedule_of
+from packet_formats.schedule import ScheduleError, ms, schedule_of
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
@@ -37,251 +47,32 @@ from packet_formats.schemes import (
 )
 from packet_formats.values import MOST, READING_BITS, RESERVED, SENSOR_BOARDS, SENSORS, TYPES, Value
 
-if TYPE_CHECKING:
-    from packet_formats.keys import Key
-
+__all__ = [
+    "CRYSTAL_HZ",
+    "ClockSettings",
+    "Deployment",
+    "DeploymentError",
+    "MoteDetails",
+    "NetworkSettings",
+    "ObserverSettings",
+    "RadioSettings",
+    "SecuritySettings",
+    "StampSettings",
+    "from_dict",
+    "load",
+    "parse",
+]
 TABLES = ("network", "clock", "stamp", "observer", "security", "radio")
-SCHEDULED_SEND_SECONDS = 10  # a schedule is for rare messages
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 MAX_GATEWAYS = 256
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
 UNKNOWN_RADIO = "we do not know the radio of a generic board"
-# A mote's clock wraps after 36 hours and tells times apart that are at most 18 hours apart. It keeps a message for at
+# A mote's clock wraps after 36 hours, so it orders times that are at most 18 hours apart. A mote keeps a message for at
 # most twice delta + epsilon: firmware/net/outbox.c.
 LONGEST_HOURS = 9
 MOTE_NAME_MOST = 40  # characters
 MOTE_NAME = f"must be a text of at most {MOTE_NAME_MOST} characters on one line, without control characters"
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # Unicode's categories
-
-
-class DeploymentError(ValueError):
-    """A deployment is impossible: the key at fault (`clock.delta`, or none), its value, and why."""
-
-    def __init__(self, key: str, value: object, reason: str) -> None:
-        place = key if value is None else f"{key} = {_shown(value)}"
-        super().__init__(f"{place}: {reason}" if place else reason)
-        self.key, self.value, self.reason = key, value, reason
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkSettings:
-    name: str
-    board: str
-    motes: int
-    group: int
-    channel: int
-    tinyos: int
-    hops: int
-    data_bytes: int
-    sensor_board: str = ""
-    band: int = 0  # MHz; 0: the board has one
-    gateways: int = 1
-
-    @property
-    def carrier_khz(self) -> int:
-        """The frequency of its radios, which must be ours."""
-        board = BOARDS[self.board]
-        if self.band:
-            return board.bands[self.band].tuning[self.tinyos].carrier_khz
-        return board.carrier_khz[self.tinyos][self.channel]
-
-
-@dataclass(frozen=True, slots=True)
-class ClockSettings:
-    tick_log2: int
-    epsilon: int
-    delta: int
-    root: int
-    clock_bits: int
-
-    @property
-    def tick_seconds(self) -> float:
-        return 2.0**self.tick_log2 / CRYSTAL_HZ
-
-
-@dataclass(frozen=True, slots=True)
-class StampSettings:
-    """The settings of [stamp], given or computed. A key that the scheme does not take holds 0 or its only value."""
-
-    scheme: str
-    entries: int
-    packing: str
-    count: str
-    events_per_tick: int
-    counter_bits: int
-    carry: str
-    receipts: int
-
-
-@dataclass(frozen=True, slots=True)
-class ObserverSettings:
-    policy: str
-    phi: int
-    give_up: int  # ticks for which a waiting policy waits for a missing message
-    tolerate: float | None = None  # per cent of messages in violations that the ledger allows
-    source: tuple[str, ...] = ()  # where the base station listens by default
-
-
-@dataclass(frozen=True, slots=True)
-class SecuritySettings:
-    """Whether messages have a MIC, and the file beside the deployment that holds the key: never the key itself."""
-
-    mic: int = 0  # bytes
-    key: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RadioSettings:
-    """When the motes listen: for a window at most in each period, or always (0)."""
-
-    period_ms: int = 0
-    window_ms: int = 0
-    repair: bool = True  # what the root's gateway has not heard is sent again
-    urgent_ms: int = 0  # from one urgent window to the next; 0: there are none
-
-
-@dataclass(frozen=True, slots=True)
-class MoteDetails:
-    """What people know of a mote: how they call it, and where it is, in any one unit of length."""
-
-    id: int
-    name: str = ""
-    x: float | None = None
-    y: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Deployment:
-    network: NetworkSettings
-    clock: ClockSettings
-    stamp: StampSettings
-    observer: ObserverSettings
-    data: tuple[Value, ...] = ()  # what the data bytes hold; none: only the application knows
-    motes: tuple[MoteDetails, ...] = ()  # those of which something is known, by id
-    security: SecuritySettings = SecuritySettings()
-    radio: RadioSettings = RadioSettings()
-    # What `keys.with_key` found in the key's file. It is no setting: neither shown, nor compared, nor in `to_dict`.
-    key: Key | None = field(default=None, compare=False, repr=False)
-
-    def mote_name(self, mote: int) -> str:
-        """A mote for people: `mote 7 (Old bridge)`, or `mote 7` if it has no name."""
-        name = next((known.name for known in self.motes if known.id == mote), "")
-        return f"mote {mote} ({name})" if name else f"mote {mote}"
-
-    @property
-    def scheme(self) -> SchemeDescriptor:
-        """The descriptor of its stamp scheme."""
-        return descriptor(self.stamp.scheme)
-
-    @property
-    def send_seconds(self) -> int:
-        """Between two messages of a mote of its own board, if its image is not built for another rate."""
-        board = BOARDS[self.network.board]
-        return max(board.send_seconds, SCHEDULED_SEND_SECONDS) if self.radio.period_ms else board.send_seconds
-
-    @property
-    def schedule(self) -> Schedule | None:
-        """When its motes listen; None: always."""
-        network, radio = self.network, self.radio
-        if not radio.period_ms:
-            return None
-        board = BOARDS[network.board]
-        return schedule_of(
-            board,
-            network.motes,
-            network.hops,
-            network.tinyos,
-            radio.period_ms,
-            radio.window_ms,
-            self.security.mic,
-            radio.urgent_ms,
-        )
-
-    @property
-    def health_seconds(self) -> int:
-        """How often a mote tells of its health: MOTE_HEALTH_PERIOD of firmware/net/mote/mote.h."""
-        return 600 if self.radio.period_ms else 60
-
-    @property
-    def answer_seconds(self) -> float:
-        """By how much longer a schedule lets motes take to be heard, and to answer a command: it goes out behind the
-        next beacon, and the answer comes in that window or the next."""
-        schedule = self.schedule
-        return (schedule.beacon_every + 1) * schedule.period_ms / 1000 if schedule else 0.0
-
-    @property
-    def lead(self) -> int:
-        """How many ticks the clock in a stamp may be ahead of its receiver's clock."""
-        clock = self.clock
-        return self.scheme.lead_ticks(clock.epsilon, clock.delta, 1 << clock.clock_bits, self.stamp.carry)
-
-    @property
-    def late_guess(self) -> int:
-        """How many ticks too early a guess of when a message was heard may be: its stamp is still read right.
-
-        Those are the residues of B that nothing else needs. A guess comes from a beacon, which may have been late. But
-        a copy that another gateway heard must be known again: its time differs by 4 * (delta + 2 epsilon) at most.
-        """
-        if not self.scheme.has_clock:
-            return 0
-        clock = self.clock
-        spare = (1 << clock.clock_bits) - 1 - clock.delta - clock.epsilon - self.lead
-        return max(0, min(spare, 3 * (clock.delta + 2 * clock.epsilon)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""
-        tables: dict[str, Any] = asdict(replace(self, key=None))
-        del tables["key"]
-        for key in OPTIONAL:
-            if key not in self.scheme.settings and key != "packing":
-                del tables["stamp"][key]
-        if not self.waits_by_name and self.observer.give_up == _give_up(self.clock):
-            del tables["observer"]["give_up"]
-        if self.observer.tolerate is None:
-            del tables["observer"]["tolerate"]
-        if source := list(tables["observer"].pop("source")):
-            tables["observer"]["source"] = source
-        if not self.network.sensor_board:
-            del tables["network"]["sensor_board"]
-        if not self.network.band or self.network.band == BOARDS[self.network.board].default_band:
-            del tables["network"]["band"]
-        if self.network.gateways == 1:
-            del tables["network"]["gateways"]
-        if not self.security.mic:
-            del tables["security"]
-        if not self.radio.period_ms:
-            del tables["radio"]
-        else:
-            usual = asdict(RadioSettings())
-            tables["radio"] = {
-                key: setting for key, setting in tables["radio"].items() if setting != usual[key]
-            }
-        if values := tables.pop("data"):
-            tables["data"] = [
-                {key: setting for key, setting in value.items() if key != "sensor" or setting}
-                for value in values
-            ]
-        if motes := tables.pop("motes"):
-            tables["mote"] = [
-                {key: setting for key, setting in mote.items() if setting not in ("", None)} for mote in motes
-            ]
-        return tables
-
-    @property
-    def waits_by_name(self) -> bool:
-        """Whether its policy waits for particular messages, so that it must know when to give up."""
-        policy = self.observer.policy
-        return policy in names() and descriptor(policy).waits_by_name
-
-    def to_toml(self) -> str:
-        lines = []
-        for table, settings in self.to_dict().items():
-            several = isinstance(settings, list)
-            for each in settings if several else [settings]:
-                lines.append(f"[[{table}]]" if several else f"[{table}]")
-                lines += [f"{key} = {_shown(value)}" for key, value in each.items()]
-                lines.append("")
-        return "\n".join(lines)
 
 
 def load(path: str | PathLike[str]) -> Deployment:
@@ -515,10 +306,6 @@ def _entries(table: _Table, epsilon: int) -> int | str:
     return table.whole("entries", 1, max(epsilon + 1, PAYLOAD_LIMIT[1] // 2))
 
 
-def _give_up(clock: ClockSettings) -> int:
-    return clock.delta + clock.epsilon
-
-
 def _observer(table: _Table, clock: ClockSettings, scheme: str) -> ObserverSettings:
     table.known(*ObserverSettings.__slots__)
     usual = LEDGER if table.has("tolerate") else descriptor(scheme).policy
@@ -528,7 +315,7 @@ def _observer(table: _Table, clock: ClockSettings, scheme: str) -> ObserverSetti
     phi = table.whole("phi", 0, 100, 100, why="it is a whole per cent")
     if phi != 100 and (reason := phi_refusal(policy)):
         raise DeploymentError(table.key("phi"), phi, reason)
-    give_up = table.whole("give_up", 0, 1 << 30, _give_up(clock))
+    give_up = table.whole("give_up", 0, 1 << 30, clock.give_up)
     return ObserverSettings(policy, phi, give_up, _tolerate(table, policy), _sources(table))
 
 
@@ -604,7 +391,7 @@ def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings, mic: i
 
 
 def _key_file(table: _Table) -> str:
-    """The name of the file with the key. A key that somebody wrote here by mistake is not shown again."""
+    """The name of the file with the key. A key written here by mistake is not shown again."""
     name = table.settings.get("key", "")
     if isinstance(name, str) and re.fullmatch(r"[0-9A-Fa-f]{32}", name):
         reason = (
@@ -628,7 +415,7 @@ def _listed(name: str, tables: Any, what: str) -> list[_Table]:
 
 
 def _motes(tables: Any, motes: int) -> tuple[MoteDetails, ...]:
-    """What [[mote]] says, by id."""
+    """The rows of [[mote]] by id."""
     found: dict[int, MoteDetails] = {}
     names: set[str] = set()
     for table in _listed("mote", tables, "mote"):
@@ -738,14 +525,3 @@ def _refuse_unknown(prefix: str, found: Mapping[str, Any], known: tuple[str, ...
         if name not in known:
             hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
             raise DeploymentError(f"{prefix}{name}", None, f"no such {what}{hint}")
-
-
-def _shown(value: object) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
-    return str(value)

@@ -30,7 +30,7 @@ def packet_to_plain(
 ) -> dict[str, Any]:
     """A packet as one object. A layout adds its content as `message`, or as `unknown` why it was not read.
 
-    The number of motes adds a `fault` to a data message from no mote of the network.
+    The number of motes adds a `fault` to a data message from outside the network.
     """
     if isinstance(packet, Ack):
         plain: dict[str, Any] = {"tinyos": packet.tinyos, "kind": "ack", "token": packet.token}
@@ -56,7 +56,8 @@ def packet_from_plain(
 ) -> ActiveMessage | Ack:
     """The inverse of `packet_to_plain`. Payload and message, if both are given, must agree.
 
-    A message alone needs a layout. With the number of motes, a data message from no mote of the network is refused.
+    A message without its header fields needs a layout. With the number of motes, a data message from outside the
+    network is refused.
     """
     for key in plain:
         if key not in KEYS:
@@ -102,7 +103,7 @@ def _as_said(plain: Mapping[str, Any], tinyos: int, layout: DataLayout) -> Activ
 
 
 def _stranger(message: Message | Unknown, motes: int | None) -> str | None:
-    """What is wrong with a data message whose source is no mote of the network."""
+    """The fault of a data message whose source is outside the network."""
     if isinstance(message, Data) and motes is not None and message.source >= motes:
         return f"source {message.source} is no mote of this deployment, which has 0..{motes - 1}"
     return None

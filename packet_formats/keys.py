@@ -1,7 +1,7 @@
 """A network's key: made, and read from its file. Standard library only.
 
-The key is 16 random bytes in a file of its own, as 32 hex digits, that its owner alone may read. No message, log or
-report shows it: `Key` hides it from `repr` and `str`, and what is wrong with a file is said without its content.
+The key is 16 random bytes in a file of its own, as 32 hex digits, that only its owner may read. No message, log or
+report shows it: `Key` hides it from `repr` and `str`, and errors about a file do not quote its content.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class KeyFault(ValueError):
 
 
 class Key:
-    """The key. `secret` is for who computes with it."""
+    """The key. `secret` has its bytes."""
 
     __slots__ = ("_secret",)
 
@@ -67,7 +67,7 @@ def read_key(path: Path) -> Key:
 
 
 def _at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe has nobody to wait for
+    return os.open(path, flags | os.O_NONBLOCK)  # do not wait for the writer of a pipe
 
 
 def _parsed(raw: bytes, path: Path) -> Key:
@@ -131,7 +131,7 @@ def render_header(key: Key) -> str:
 
 
 def write_header(deployment: Path, target: Path) -> None:
-    """Write the C header with a deployment's key, readable by its owner alone, if its content is new."""
+    """Write the C header with a deployment's key, readable only by its owner, if its content is new."""
     key = key_of(load(deployment), deployment)
     if key is None:
         raise KeyFault("it has no [security] with a mic, so there is no key")

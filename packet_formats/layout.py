@@ -51,7 +51,7 @@ class Field:
 class StampLayout:
     """The stamp on the wire: the fields of its head, then `least` to `most` items of the same fields.
 
-    Where `least` is below `most` the stamp has a variable length, and its length tells how many items it holds.
+    Where `least` is below `most` the stamp has a variable length, and its length gives the number of items.
     """
 
     scheme: str
@@ -278,7 +278,7 @@ class DataLayout:
 
     @property
     def has_age(self) -> bool:
-        """Whether messages tell how old their event is (packet_formats/ages.py)."""
+        """Whether messages carry the age of their event (packet_formats/ages.py)."""
         return self.schedule is not None
 
     @property
@@ -290,7 +290,7 @@ class DataLayout:
         return self.age_at + self.has_age
 
     def age_ms(self, code: int) -> int | None:
-        """The age of an event whose message says this; None where messages say nothing of it."""
+        """The age of an event by its message's byte; None where messages have no age."""
         return self.schedule.age_ms(code) if self.schedule else None
 
     @property
@@ -325,7 +325,7 @@ class DataLayout:
 
     @cached_property
     def items_in(self) -> dict[int, int]:
-        """The number of the stamp's items by the payload's length; a payload of any other length is not ours."""
+        """The number of the stamp's items by the payload's length; any other length is refused."""
         rest = self.length - self.stamp.size
         return {rest + size: items for size, items in self.stamp.items_in.items()}
 
@@ -334,7 +334,7 @@ class DataLayout:
         return replace(self, stamp=replace(self.stamp, least=items, most=items))
 
     def tail(self, record: type[Record]) -> int:
-        """Bytes behind a record, with a schedule alone: the list in a beacon, the duty in a health, where they fit."""
+        """Bytes behind a record, only with a schedule: the list in a beacon, the duty in a health, where they fit."""
         if record is Beacon:
             return self.repair
         return int(record is Health and self.schedule is not None and size(Health) < self.limit)
@@ -352,7 +352,7 @@ class DataLayout:
     def canonical(self) -> str:
         """Everything that decides how a data frame is read, in one line, from which `hash` is computed.
 
-        Of a value it has what the firmware is built from. Scale, offset and unit are the base station's alone: after
+        Of a value it has what the firmware is built from. Only the base station uses scale, offset and unit: after
         a calibration the motes need no other image.
         """
         stamp = self.stamp
@@ -449,7 +449,7 @@ def repair_bytes(schedule: Schedule, motes: int, tinyos: int) -> int:
 
 
 def why_no_repair(schedule: Schedule, tinyos: int) -> str:
-    """What to say where it does not fit."""
+    """The reason to show where the list does not fit."""
     most = 8 * (PAYLOAD_LIMIT[tinyos] - size(Beacon)) // schedule.repair_bits
     return f"at a period of {schedule.period_ms // 1000} s a beacon has room for a list of {most} motes"
 

@@ -47,7 +47,7 @@ class FormatError(ValueError):
     """A message whose values do not fit its form."""
 
 
-# Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
+# Never changed, but not frozen: each frame makes some, and frozen dataclasses take seven times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Data:
     """A stamped application message. `stamp` holds the wire values in the order of the layout's fields."""
@@ -64,12 +64,12 @@ class Data:
     data: bytes = b""
     mic: bytes = b""  # of a network with a key; else empty
     age: int = (
-        0  # of the event when the stamp was made, as packet_formats.ages codes it; with a schedule alone
+        0  # of the event when the stamp was made, as packet_formats.ages codes it; only with a schedule
     )
 
 
 def data_digest(payload: bytes, layout: DataLayout) -> int:
-    """What all copies of a data message have in common, as a number of 32 bits that is never 0."""
+    """A digest of 32 bits, never 0, that is equal for all copies of a data message."""
     said = bytearray(payload)
     said[layout.flags_at] &= 0x3F  # without the hops, which relays change
     return crc32(said) or 1
@@ -157,7 +157,7 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
 
 
 def split_record(payload: bytes, record: type[Record], layout: DataLayout) -> tuple[bytes, dict[str, Any]]:
-    """A record's integers alone, and its MIC and its tail as `mic` and `tail`, as far as it has them.
+    """A record's integers, and its MIC and its tail as `mic` and `tail`, as far as it has them.
 
     A sealed health has its MIC in place of the layout's hash, which the MIC covers: it is ours or the MIC is wrong.
     """

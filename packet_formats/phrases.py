@@ -23,7 +23,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def visible(text: str) -> str:
-    """Text from outside, for a terminal: a sign stands for each character that would steer it, so none does."""
+    """Text from outside, safe for a terminal: a visible sign replaces each control character."""
     return _UNSAFE.sub(_sign, text)
 
 

@@ -25,7 +25,7 @@ MIC_BYTES = 4  # of a network with a key
 # Bits of the network time that a MIC leaves out: of data without a clock, and of a command's number.
 # A command waits at the gateway for a window: its number must not come round meanwhile (512 s).
 UNCLOCKED_SHIFT, COMMAND_SHIFT = 19, 8
-# With a key: how often the 32 bits of time have come round in this epoch, and its place in the flags that tell it.
+# With a key: how often the 32 bits of time have wrapped in this epoch, and the place of that count in the flags.
 ROUND_BITS, ROUND_SHIFT = 5, 3
 
 
@@ -69,7 +69,7 @@ def _integer(type_: str, doc: str) -> Any:
 
 
 class TimeFlags:
-    """What the flags of a record say of its time."""
+    """The bits of a record's flags about its time."""
 
     __slots__ = ()
     flags: int
@@ -101,7 +101,7 @@ class Beacon(TimeFlags):
     tail: bytes = b""  # which messages the root has heard: firmware/net/repair.h
 
 
-# Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
+# Never changed, but not frozen: each frame makes some, and frozen dataclasses take seven times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class Heard(TimeFlags):
     """Gateway to host, just before each frame that it hands up: when and how the gateway heard that frame."""
@@ -123,7 +123,7 @@ DUTY_UNITS, DUTY_STEPS = 1 << 14, 16
 
 
 def duty_code(share: float) -> int:
-    """The byte that tells a share of time, never 0: that means "not told"."""
+    """The byte for a share of time, never 0, which means "not reported"."""
     units, shift = int(share * DUTY_UNITS), 0
     while units >> shift >= 2 * DUTY_STEPS:
         shift += 1
@@ -139,7 +139,7 @@ def duty_of(code: int) -> float:
 class StartCause(IntEnum):
     """Why a node started, in bits 2 to 5 of its health's flags; the same numbers as in firmware/hal/board.h."""
 
-    UNKNOWN = 0  # older firmware, or a board that does not tell
+    UNKNOWN = 0  # older firmware, or a board that does not report the cause
     POWER_ON = 1
     BUTTON = 2
     DEBUGGER = 3
@@ -204,7 +204,7 @@ class Health:
 
     @property
     def duty(self) -> float | None:
-        """The share of time with its radio on in about the last eight periods; None: not told."""
+        """The share of time with its radio on in about the last eight periods; None: not reported."""
         return duty_of(self.tail[0]) if any(self.tail) else None
 
     @property
@@ -219,7 +219,7 @@ class Health:
 
     @property
     def start_cause(self) -> StartCause:
-        """Why it started; a number that we do not know is not told."""
+        """Why the node started; an unknown number reads as `UNKNOWN`."""
         number = self.flags >> 2 & 15
         return StartCause(number) if number in _START_WORDS else StartCause.UNKNOWN
 
@@ -267,7 +267,7 @@ class Command(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Gateway to motes: a data message is here, so nobody need send it again."""
+    """Gateway to motes: a data message has arrived, so no mote need send it again."""
 
     AM_TYPE: ClassVar[int] = 0x75
     source: int = _integer("u16", "whose message arrived")
@@ -310,8 +310,8 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Idle(TimeFlags):
-    """Gateway to host, where several gateways serve a network and this one has heard nothing for a while: all that it
-    heard before this time has gone up the line. Others' messages need not wait for it."""
+    """Gateway to host, where several gateways serve a network and this one has heard nothing for a while: all
+    frames that it heard before this time have gone up the line, so messages of other gateways need not wait for it."""
 
     AM_TYPE: ClassVar[int] = 0x79
     gateway: int = _integer("u16", "whose time this is")
@@ -334,7 +334,7 @@ SEALED: tuple[type[Health | Downlink | Arrived | Taken | Proof], ...] = (
 
 
 def records_of(mic: int) -> dict[int, type[Record]]:
-    """The records of a network by AM type, without or with a MIC of so many bytes."""
+    """The records of a network by AM type, for a MIC of `mic` bytes."""
     return {record.AM_TYPE: record for record in ((*RECORDS, Proof) if mic else RECORDS)}
 
 

@@ -14,16 +14,16 @@ from packet_formats.ages import age_cycles
 from packet_formats.boards import CRYSTAL_HZ, Board
 from packet_formats.layout import PAYLOAD_LIMIT
 
-ROUNDS = 4  # the first for data, the others for what was not acknowledged
+ROUNDS = 4  # the first for data, the others for messages without an acknowledgement
 MOST_LEVELS = 3  # the last stands for "this far and farther"
 LEAST_IDS = 8
 HANDLING = CRYSTAL_HZ * 2 // 1000  # what a mote may take to look at a frame
 PHASE_MOST = 0xC000 - 1  # motes count a phase's cycles in 16 bits, and a round of turns beyond it
-# A period is a power of two of cycles, so that the clock's wrap is no step: 2 to 64 seconds.
+# A period is a power of two of cycles, so that the clock's wrap does not shift windows: 2 to 64 seconds.
 PERIODS_LOG2 = {1000 * seconds: 14 + seconds.bit_length() for seconds in (2, 4, 8, 16, 32, 64)}
 
 
-URGENT_TURNS = 4  # within so many mini-slots who has something urgent begins: others sleep again then
+URGENT_TURNS = 4  # mini-slots in which an urgent sender begins; without a sender the others sleep again
 
 
 class ScheduleError(ValueError):
@@ -46,14 +46,14 @@ class Schedule:
     beacon_slots: int
     beacon_every: int  # windows
     mini_slot: int
-    slot_ids: int  # G: a mote's turn comes every so many mini-slots
+    slot_ids: int  # G: mini-slots between two turns of a mote
     quiet: int  # a phase is over when nothing was heard for this long
     burst_gap: int  # from a frame's end to the next carrier of the same sender
     guard: int  # the receiver is on this long before a phase, at least
     guard_margin: int  # to add to the clock's own error, where that is more
     wake: int  # from a radio in power-down to a receiver that is on
     urgent_log2: int = 0  # 0: there are no urgent windows
-    urgent_quiet: int = 0  # who hears nothing for this long in one sleeps again
+    urgent_quiet: int = 0  # a mote that hears nothing for this long in one sleeps again
 
     @property
     def period(self) -> int:
@@ -128,21 +128,21 @@ class Schedule:
     @property
     def all_most(self) -> int:
         """Messages that a mote sends from one window to the next, urgent ones included: as many as a beacon's list can
-        tell apart, and one at least for the urgent."""
+        distinguish, and one at least for the urgent."""
         return max(self.repair_bits // self.beacon_every, self.own_most + 1)
 
     @property
     def repair_bits(self) -> int:
-        """Bits for a mote in a beacon's list: what it sends between two beacons has different numbers modulo this."""
+        """Bits for a mote in a beacon's list: its messages between two beacons have different numbers modulo this."""
         return 1 << (self.own_most * self.beacon_every - 1).bit_length()
 
     def repair_bytes(self, motes: int, room: int) -> int:
-        """Bytes of the list behind a beacon, which has room for so many; 0: it does not fit."""
+        """Bytes of the list behind a beacon with `room` bytes left; 0: the list does not fit."""
         needed = -(-motes * self.repair_bits // 8)
         return needed if needed <= room else 0
 
     def age_ms(self, code: int) -> int:
-        """The age of an event whose message says this, in whole ms."""
+        """The age of an event by its message's byte, in whole ms."""
         return int(ms(age_cycles(code, self.period_log2)))
 
     @property

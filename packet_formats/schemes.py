@@ -30,7 +30,7 @@ LEDGER = "ledger"  # the policy whose wait keeps a promised share of violations
 
 COUNTER_BITS = 8  # of a message's number or name: as wide as the sequence in each header
 MAX_FIELD_BITS = 16  # a field spans at most three bytes, and fits an AVR register pair
-WIDE_SOURCE_FROM = 240  # motes; below that, one byte leaves 16 ids for gateways
+WIDE_SOURCE_FROM = 240  # motes; below that number, one byte leaves 16 ids for gateways
 NAMES = 4  # how many names a history carries by default
 ENTRY_POINTS = "causeway.schemes"
 SMALLEST = "shlc"  # one or two bytes, whatever the network: what to advise where another stamp does not fit

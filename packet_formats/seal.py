@@ -1,9 +1,9 @@
-"""Message integrity codes (MICs): who has the network's key can make them and check them, nobody else.
+"""Message integrity codes (MICs): only holders of the network's key can make and check them.
 
 A MIC is the first four bytes of AES-128-CMAC (RFC 4493) over a header of 16 bytes and the payload, without its MIC and
 with its hops cleared, since relays count them down. The header holds what the message need not carry: the layout's
-hash, the root epoch and the whole network time, of which the stamp has the low bits alone. So a message is refused
-when it is played again after its window, at no cost in bytes.
+hash, the root epoch and the whole network time, of which the stamp has only the low bits. So a message replayed
+after its window is refused, at no cost in bytes.
 
 Here cycles have 37 bits or more: the network's 32, and above them the round, how often those have come round in this
 epoch. Who has more bits than that may leave them: they are cut off.
@@ -161,7 +161,7 @@ class Seal:
     # ---- Times ----
 
     def data_time(self, data: Data, cycles: int) -> int:
-        """What a message's MIC covers of the time, for who heard it, or sends it, at `cycles` of the network time."""
+        """The bits of the time that a message's MIC covers, if it is sent or heard at `cycles` of the network time."""
         return self.data_times(data, cycles, 1)[0]
 
     def data_times(self, data: Data, cycles: int, tries: int = 3) -> list[int]:

@@ -53,7 +53,7 @@ class PacketError(ValueError):
     """Some bytes are not a packet, or a packet must not be sent."""
 
 
-# Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
+# Never changed, but not frozen: each frame makes some, and frozen dataclasses take seven times as long.
 @dataclass(slots=True, unsafe_hash=True)
 class ActiveMessage:
     """One message; `source` is None on 1.x, `token` is None unless an acknowledgement is wanted."""

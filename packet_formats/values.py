@@ -85,7 +85,7 @@ class Value:
 
     @property
     def no_reading(self) -> int | None:
-        """The raw integer that means that there was no reading; None: the value is no sensor's."""
+        """The raw integer for a missing reading; None: the value does not come from a sensor."""
         if not self.sensor:
             return None
         return NO_READING if NO_READING in self.raw_range else NO_READING - (1 << 8 * self.size)
@@ -97,7 +97,7 @@ class Value:
         return 10.0**places if places <= _PLACES else None
 
     def shown(self, raw: int) -> float | None:
-        """The value of a raw integer; None: there was no reading. `bulk.decode_values` does the same arithmetic."""
+        """The value of a raw integer; None: the reading is missing. `bulk.decode_values` does the same arithmetic."""
         return None if raw == self.no_reading else self.scaled(raw)
 
     def scaled(self, raw: int) -> float:

@@ -51,7 +51,6 @@ look() {
     need 'chromium' 'the tests of the live page in a browser' command -v chromium
     need 'mosquitto' 'the tests with an MQTT broker' test -x /usr/sbin/mosquitto
     need 'prometheus' 'the tests with Prometheus' command -v prometheus
-    need 'influxdb' 'the tests with InfluxDB' command -v influxd
     need 'clang libclang-rt-14-dev' 'fuzzing the parsers' fuzzes_c
 }
 

@@ -14,15 +14,15 @@ from .modular import unwrap
 ROUND = 256  # numbers of a sequence field
 WINDOW = ROUND // 2
 SEEN = (1 << WINDOW) - 1
-BOOTS = 8  # boot counts that the wire tells apart
+BOOTS = 8  # boot counts that the wire distinguishes
 UNTIMED = -1  # the tick of a message that came before the time was known
-NO_BYTES = 0  # in place of a digest: nobody knows what a message says
-VARIANTS = 4  # of one number that are told apart; of more, the last place is the newest's
+NO_BYTES = 0  # in place of a digest: the bytes of the message are unknown
+VARIANTS = 4  # kept of one number; with more, the last place holds the newest
 FIRST = 4  # messages of a mote that starts with an erased memory: one of them should come
 NEVER = -(1 << 62)  # below every number
-FAR = 16  # numbers; a smaller step is a few lost messages, or a few late ones
+FAR = 16  # numbers; a smaller step means a few lost or late messages
 
-# What the messages of one boot say: of each sequence field `VARIANTS` digests of 32 bits, `NO_BYTES` where none is.
+# Digests of 32 bits of one boot's messages: `VARIANTS` for each sequence field, `NO_BYTES` in free places.
 Contents: TypeAlias = "array[int]"
 
 
@@ -34,12 +34,12 @@ NO_VARIANTS = no_contents()[1:VARIANTS]
 
 
 def may_be_anew(boot: int, field: int, ahead: int) -> bool:
-    """Whether a message, so many numbers ahead, may be one of the first after a mote's memory was erased."""
+    """Whether a message `ahead` of the newest number may be one of the first after a mote's memory was erased."""
     return boot == 0 and field < FIRST and abs(ahead) > FAR
 
 
-# Which message of its mote one is: its life (boots counted on from the count first heard of), its sequence number,
-# whether it is a copy, whether it is the first one of its boot, whether the mote has started since its last one.
+# The place of a message among its mote's: its life (the boot count, unwrapped), its sequence number, and whether it is
+# a copy, the first message of its boot, the first message after a reboot.
 Numbering = tuple[int, int, bool, bool, bool]
 
 
@@ -47,9 +47,9 @@ Numbering = tuple[int, int, bool, bool, bool]
 class MoteBoots:
     """One mote's boots, and the sequence numbers of each boot, heard at ticks of the observer's clock.
 
-    Copies that took different ways arrive out of order, but no more than `patience` ticks apart. What came before the
-    time was known, at tick `UNTIMED`, is no silence: the first time known says nothing of when it came. `digest`
-    stands for all bytes of a message but for its hops, which relays change. The first row that fits counts:
+    Copies that took different ways arrive out of order, but no more than `patience` ticks apart. Messages from
+    before the time was known, at tick `UNTIMED`, do not begin a silence: when they came is unknown. `digest` stands for
+    all bytes of a message except its hops, which relays change. The first row that fits counts:
 
     | boot count on the wire                              | boot                                          |
     |-----------------------------------------------------|-----------------------------------------------|
@@ -65,8 +65,8 @@ class MoteBoots:
     | else the nearest to the newest, which has not come  | new; or the mote has started anew             |
     | which came before the last silence, the same bytes  | new: a whole round of numbers was lost in it  |
     | which came with the same bytes                      | copy                                          |
-    | which came with other bytes                         | new, and `differs`: one of the two is         |
-    |                                                     | somebody else's; or the mote has started anew |
+    | which came with other bytes                         | new, and `differs`: another sender used the   |
+    |                                                     | number; or the mote has started anew          |
 
     A mote that starts anew has an erased memory, and counts boots and messages from 0 again (`_is_anew`). That is as
     if it had booted eight times.
@@ -127,7 +127,7 @@ class MoteBoots:
         return life, sequence, False, False, False
 
     def _life_of(self, boot: int, now: int, patience: int) -> int:
-        """The life that a boot count means: the present one, one before, or a new one."""
+        """Unwrap a boot count: the present life, an earlier life, or a new one."""
         later = (boot - self.life) % BOOTS
         if not later:
             return self.life
@@ -138,8 +138,8 @@ class MoteBoots:
     def _is_anew(self, field: int, ahead: int, came: bool, now: int) -> bool:
         """Whether one of the first messages of boot 0 shows that the mote has started with an erased memory.
 
-        Else it would have given a number twice, or `ahead` messages were lost in less than half or more than twice the
-        time that the mote takes to send as many.
+        Otherwise the mote gave one number twice, or lost `ahead` messages in less than half or more than twice the time
+        that it takes to send them.
         """
         if not may_be_anew(self.life % BOOTS, field, ahead):
             return False
@@ -148,7 +148,7 @@ class MoteBoots:
         return came or (ahead > 0 and not lost <= 2 * sent <= 4 * lost)
 
     def _begin(self, life: int, field: int, now: int, digest: int) -> Numbering:
-        """The first message of a boot. Eight boots ago its boot count had nothing to do with this one."""
+        """Begin a boot with its first message, and forget the boot eight boots ago, which had the same count."""
         boot, started = life % BOOTS, life > self.life
         if started:
             self.life, self.booted = life, now
@@ -164,7 +164,7 @@ class MoteBoots:
         return digest in told or NO_BYTES in (digest, told[0])
 
     def _keep(self, boot: int, field: int, digest: int, came: bool) -> None:
-        """What a message says: alone, or beside others that came with its number."""
+        """Keep the digest of a message, beside those of other messages with its number (`came`)."""
         told, place = self.contents[boot], field * VARIANTS
         if came:
             others = told[place + 1 : place + VARIANTS]
@@ -174,7 +174,7 @@ class MoteBoots:
             told[place + 1 : place + VARIANTS] = NO_VARIANTS
 
     def shift(self, ticks: int) -> None:
-        """The observer's clock has jumped by so many ticks."""
+        """Move all kept ticks when the observer's clock jumps."""
         if self.booted != UNTIMED:
             self.booted += ticks
         for known in self.sequences.values():
@@ -183,7 +183,7 @@ class MoteBoots:
             known[4] += ticks
 
     def is_silent(self, boot: int, now: int, patience: int) -> bool:
-        """Whether nothing of this boot was heard for so long that any number of messages may have been lost."""
+        """Whether this boot was silent for longer than the patience: any number of messages may have been lost."""
         heard = self.sequences[boot][1] if boot in self.sequences else UNTIMED
         return UNTIMED in (now, heard) or now - heard > patience
 
@@ -198,7 +198,7 @@ class MoteBoots:
         number = self.bases[boot] + sequence + 1
         present = boot == self.life % BOOTS  # `known` is of no boot before
         if known is not None and present and not fresh and known - number >= ROUND // 2:
-            # So many were lost that the field has gone round unseen.
+            # More than half a round of messages was lost: the field wrapped unseen.
             rounds = (known - number + ROUND // 2) // ROUND * ROUND
             self.bases[boot] += rounds
             number += rounds
@@ -208,8 +208,8 @@ class MoteBoots:
 
 
 class Numbered(NamedTuple):
-    """Which message of its mote a message is: its boot, counted on without wrapping, its number in that boot, and its
-    number over all boots."""
+    """The place of a message among its mote's: its unwrapped boot, its number in that boot, and its number over all
+    boots."""
 
     life: int
     sequence: int
@@ -240,13 +240,13 @@ class Numbers:
         known: int | None = None,
         digest: int = NO_BYTES,
     ) -> Numbered:
-        """`known`: the newest of that mote that others are known to have heard of."""
+        """Number a message. `known`: the newest number of that mote that other motes have named."""
         mote = self._motes.get(source)
         if mote is None:
             mote = self._motes[source] = MoteBoots(boot, now)
         before = mote.life % BOOTS
         if not mote.is_silent(boot, now, self._patience):
-            known = None  # it cannot have sent so many since: whoever says so is wrong
+            known = None  # the mote cannot have sent that many since: the name is wrong
         life, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience, digest)
         if copy:
             return Numbered(life, sequence, None)
@@ -260,12 +260,12 @@ class Numbers:
         return {source: mote.newest for source, mote in self._motes.items() if mote.newest is not None}
 
     def shift(self, ticks: int) -> None:
-        """The observer's clock has jumped by so many ticks: what was heard stays as long ago as it was."""
+        """Move all kept ticks when the observer's clock jumps, so that ages stay the same."""
         for mote in self._motes.values():
             mote.shift(ticks)
 
     def named(self, source: int, number: int) -> tuple[int, int]:
-        """The boot and the sequence number in it that a number means."""
+        """The boot of a number, and its sequence number in that boot."""
         mote = self._motes.get(source)
         boots = mote.bases if mote else {0: 0}
         boot = max(boots, key=lambda boot: (boots[boot] < number, boots[boot]))

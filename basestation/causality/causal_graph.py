@@ -24,10 +24,10 @@ from .modular import unwrap
 from .order import Message
 
 LONG_AGO = -(1 << 62)
-# A name may be of a message that has not reached us yet. No mote sends so many while another's message is under way;
-# a number further ahead is a misread one.
+# A stamp may name a message that has not arrived yet. No mote sends this many messages while another one's message is
+# on its way, so a number further ahead was misread.
 AHEAD = 16
-NAMERS = 32  # how many that name a missing message are looked at: fewer only tell less of it
+NAMERS = 32  # messages naming a missing one that are searched; fewer give a wider bound on when it was sent
 HANDED = 256  # links over which one message hands its causes on: a few dozen in an honest network
 LOOKED_AT = 512  # messages, to say in words what one arrival shows
 SETTLED_AT_ONCE = 32  # messages: five in an honest network
@@ -35,9 +35,9 @@ ORDER, RECEIPT, STAMP = "order", "receipt", "stamp"  # how a cause is known
 
 
 class Alias(NamedTuple):
-    """A name that is no number: the message of `source` that goes by `alias`, sent in one of these ticks.
+    """A name other than a number: the message of `source` with this `alias`, sent in one of these ticks.
 
-    `at`: whatever that mote sent before this tick is a cause too.
+    `at`: all messages that the mote sent before this tick are causes, too.
     """
 
     source: int
@@ -48,12 +48,12 @@ class Alias(NamedTuple):
 
 
 class Causes(NamedTuple):
-    """What a stamp tells of the causes of its message.
+    """The causes that a stamp names.
 
-    `numbers` are sources and numbers. Whatever is not told was sent at tick `gap` or before, by any of the motes in
-    `unsure` (None: by any mote). `own_gap` is the same for what is missing because the mote's message before was lost.
-    `whole`: it tells of the causes of its causes too, so that a lost one leaves no gap. `newest_first`: so stand the
-    aliases.
+    `numbers` are sources and numbers. Causes that the stamp leaves out were sent at tick `gap` or before, by the motes
+    in `unsure` (None: by any mote). `own_gap` is the bound for causes that are missing because the mote's previous
+    message was lost. `whole`: the stamp also covers the causes of its causes, so a lost message leaves no gap.
+    `newest_first`: the order of the aliases.
     """
 
     numbers: Sequence[tuple[int, int]] = ()
@@ -70,7 +70,7 @@ NOTHING_TOLD = Causes()
 
 @dataclass(eq=False, repr=False, slots=True)
 class Node:
-    """A message that came, or one that others name. `note` is the caller's."""
+    """A message that arrived, or that others name. `note` belongs to the caller."""
 
     source: int
     number: int
@@ -83,9 +83,9 @@ class Node:
     complete_receipts: bool = False
     causes: dict[Node, str] = field(default_factory=dict)
     effects: list[Node] = field(default_factory=list)
-    lost: tuple[Alias, ...] = ()  # names of what has not come
+    lost: tuple[Alias, ...] = ()  # names of messages that have not arrived
     alias: int | None = None
-    doubt: int = LONG_AGO  # the tick up to which something was sent that it may have named
+    doubt: int = LONG_AGO  # it may have named unknown messages sent up to this tick
     settled: bool = False
     dropped: bool = False  # out of the window
     most: list[int] | None = None
@@ -98,7 +98,7 @@ class Node:
 
     @property
     def complete(self) -> bool:
-        """Whether a `CausalGraph` knows all that led to it, but for what had left before it came."""
+        """Whether a `CausalGraph` knows all its causes, apart from messages that left before it arrived."""
         return self.settled and self.most is None
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ Growth = tuple[Node, dict[int, int]]  # a message, and the entries of its vector
 
 
 class Teller(Protocol):
-    """What the graph asks of a scheme. `reach`: by how many ticks a cause may seem to be sent after its effect."""
+    """What the graph asks of a scheme. `reach`: the most ticks by which a cause may seem younger than its effect."""
 
     @property
     def reach(self) -> int: ...
@@ -122,10 +122,10 @@ class Teller(Protocol):
 
 
 class SureGraph:
-    """What surely led to each message, over a window of recent ones: memory stays bounded.
+    """The sure causes of each message, over a window of recent messages, so memory is bounded.
 
-    Messages are `add`ed in order of arrival. When one has been here for `patience` ticks it is settled: all that was
-    under way with it has come.
+    Messages are `add`ed in order of arrival. A message is settled `patience` ticks after its arrival: by then all
+    messages that were on their way at the same time have arrived.
     """
 
     def __init__(self, teller: Teller, motes: int, patience: int, window: int) -> None:
@@ -141,7 +141,7 @@ class SureGraph:
         self._grown: list[Growth] = []
         self._newest_heard = LONG_AGO
         self._left = HANDED  # links that the present message may still hand on over
-        self._cut = LONG_AGO  # what was heard up to this tick may lack causes that were not handed on
+        self._cut = LONG_AGO  # messages heard up to this tick may lack causes that were not handed on
         self.refused = 0  # names that contradict others
 
     def __len__(self) -> int:
@@ -150,7 +150,7 @@ class SureGraph:
     def add(
         self, message: Message, heard: int, receipts: Iterable[tuple[int, int]] = (), complete: bool = False
     ) -> tuple[Node, list[Growth]]:
-        """A message has come for the first time, heard at this tick; what that tells of messages that came before it.
+        """Add a message at its first arrival, heard at this tick; return the earlier messages whose vectors grew.
 
         `receipts` are sources and 8-bit sequence numbers; `complete`: they name all received since the last send.
         """
@@ -160,7 +160,7 @@ class SureGraph:
             self._settle(self._unsettled.popleft())
         self._note_boot(message, heard)
         node = self._place(source, number, message.above)
-        if node.arrived:  # after many boots two messages may share a number: this one stays alone
+        if node.arrived:  # after many boots two messages may share a number: this one gets no links
             node = Node(source, number, message.above, self._start(source, number))
             receipts, message = (), message._replace(in_sync=False)
         node.arrived, node.settled, node.heard, node.complete_receipts = True, False, heard, complete
@@ -176,7 +176,7 @@ class SureGraph:
             self._name(node, mote, one, STAMP)
         for alias in node.told.aliases:
             self._want(node, alias)
-        if node.told.aliases and not node.lost:  # all are found: nobody asks for the names again
+        if node.told.aliases and not node.lost:  # all are found: the names are not needed again
             node.told = node.told._replace(aliases=())
         for mote, sequence in receipts:
             if mote < self._motes and self._newest[mote]:
@@ -195,7 +195,7 @@ class SureGraph:
         return node, grown
 
     def resume(self, source: int, number: int, above: int, heard: int) -> None:
-        """Go on after this message of a mote, of whose causes nothing is known."""
+        """Continue after this message of a mote, whose causes are unknown."""
         node = Node(source, number, above, self._start(source, number), arrived=True, heard=heard, time=heard)
         node.settled = True
         self._chains[source].append(node)
@@ -203,11 +203,11 @@ class SureGraph:
         self._newest[source] = number
 
     def finish(self) -> None:
-        """Nothing more comes: settle everything."""
+        """Settle everything at the end of the log."""
         self.settle_all_but(0)
 
     def settle_all_but(self, most: int) -> None:
-        """Let so many wait: where no time is known, none passes, and nothing would ever be old."""
+        """Keep at most this many unsettled messages; without time nothing ages out."""
         while len(self._unsettled) > most:
             self._settle(self._unsettled.popleft())
 
@@ -257,7 +257,7 @@ class SureGraph:
         return node
 
     def _start(self, source: int, number: int) -> list[int]:
-        """The vector of a message of which nothing else is known."""
+        """The vector of a message without known causes."""
         vector = [0] * self._motes
         vector[source] = number
         return vector
@@ -269,7 +269,7 @@ class SureGraph:
             _discard(self._wanted, alias[:2], (node, alias))
         if node.alias is not None:
             _discard(self._known, (node.source, node.alias), node)
-        node.effects.clear()  # whoever still knows it must not keep all that came after it
+        node.effects.clear()  # a caller that keeps the node must not keep all its effects, too
         node.causes.clear()
         node.dropped = True
         chain = self._chains[node.source]
@@ -286,7 +286,7 @@ class SureGraph:
         chain = self._chains[source]
         near = chain[max(_place_after(chain, number) - 1, 0)] if chain else None
         if near is None or number < near.above:
-            node.doubt = node.time + self._teller.reach  # of a boot that nobody heard of
+            node.doubt = node.time + self._teller.reach  # of a boot that was never heard
             return
         self._link(node, self._place(source, number, near.above), how)
 
@@ -300,7 +300,7 @@ class SureGraph:
         self._unheard[source].clear()
 
     def _want(self, node: Node, alias: Alias) -> None:
-        """Find who goes by that name, or wait for it."""
+        """Find the message with that alias, or wait for it."""
         if alias.source == node.source or not 0 <= alias.source < self._motes:
             return
         found = None
@@ -319,7 +319,7 @@ class SureGraph:
             del wanted[0]  # it never came
 
     def _call(self, node: Node, alias: int) -> None:
-        """Others may name it so; some have already."""
+        """Register a message's alias, and link those that have named it already."""
         name = (node.source, alias)
         node.alias = alias
         self._known.setdefault(name, []).append(node)
@@ -343,8 +343,8 @@ class SureGraph:
         effect.vector = [own if own > other else other for own, other in known]
 
     def _hand_on(self, node: Node) -> Iterator[Growth]:
-        """What is known of a message holds for its effects, and theirs. Somebody who names what is to come could make
-        that everything: it ends after a bounded number of links."""
+        """Hand a message's causes on to its effects, and theirs. Stamps that name future messages could link
+        everything, so this ends after a bounded number of links."""
         waiting = [node]
         while waiting:
             cause = waiting.pop()
@@ -362,9 +362,9 @@ class SureGraph:
     # ---- What may have led to it ----
 
     def gap(self, node: Node) -> int:
-        """The tick up to which something may be missing among its own causes, as far as is known now."""
+        """The tick up to which its own causes may be incomplete, as far as is known now."""
         if not node.arrived:
-            return LONG_AGO  # whoever names it has the gap
+            return LONG_AGO  # the messages that name it have the gap
         told, gap = node.told, node.doubt
         if told.unsure is None and not node.complete_receipts and told.gap > gap:
             gap = told.gap
@@ -388,7 +388,7 @@ class SureGraph:
         return max(gap, node.time + self._teller.reach) if is_late else gap
 
     def _latest(self, node: Node, alias: Alias) -> int:
-        """When what never came was sent, at the latest: before each that names it, and what that names before it."""
+        """The latest tick in which a missing message was sent: before each message that names it, and their causes."""
         namers = self._wanted.get(alias[:2], [])[-NAMERS:]
         latest = min((one.until for _, one in namers if one.until >= alias.since), default=alias.until)
         if node.told.newest_first:
@@ -403,7 +403,7 @@ class SureGraph:
         return latest
 
     def _settle(self, node: Node) -> None:
-        """Settle a message, after its causes. Only somebody who names what is to come has very many that are not."""
+        """Settle a message after its causes. Only stamps that name future messages make this way long."""
         if all(cause.settled for cause in node.causes):
             if not node.settled:
                 self._close(node)
@@ -428,7 +428,7 @@ class SureGraph:
         self._link_older(node)
 
     def _link_older(self, node: Node) -> None:
-        """Where what it names at a tick never came, whatever that mote sent before is still a cause."""
+        """Link the messages that a mote sent before a named message that never arrived: they are causes, too."""
         for alias in node.lost:
             if alias.at > LONG_AGO:
                 latest = reversed(self._chains[alias.source])
@@ -441,11 +441,11 @@ class SureGraph:
 
 
 class CausalGraph(SureGraph):
-    """The same with what may have led to each message, once it is settled: then it has a place in `settled` until
-    somebody takes it from there.
+    """Adds the possible causes of each message once it is settled. The message is then in `settled` until the caller
+    takes it out.
 
-    Whatever the policy, a message leaves when it arrives or at most `wait` ticks after it was sent. So it is no
-    doubtful cause of one that came after that.
+    Under any policy a message leaves when it arrives, or at most `wait` ticks after it was sent. So it cannot be a
+    doubtful cause of a message that arrives later.
     """
 
     def __init__(self, teller: Teller, motes: int, patience: int, wait: int, window: int) -> None:
@@ -494,7 +494,7 @@ class CausalGraph(SureGraph):
         return gone
 
     def _raise_to(self, most: list[int], gap: int, sources: Iterable[int]) -> None:
-        """Whatever these motes sent up to that tick may have led to it."""
+        """Mark all messages of these motes up to that tick as possible causes."""
         for source in sources:
             for node in reversed(self._chains[source]):
                 if node.number <= most[source]:
@@ -534,8 +534,8 @@ def _raise(vector: list[int], cause: Sequence[int]) -> dict[int, int]:
 
 
 class Words:
-    """Proofs in words that a message led to another. `left`: how many messages may still be looked at for the shortest
-    ways; somebody who names what is to come could ask for many long ones at once."""
+    """Proofs in words that a message led to another. `left` limits the messages searched for shortest paths,
+    since stamps that name future messages could ask for many long paths at once."""
 
     def __init__(self) -> None:
         self.left = LOOKED_AT

@@ -30,7 +30,7 @@ class Message(NamedTuple):
     """A message as a rule orders it, with its sequence (in its boot) and its stamp unwrapped at receipt.
 
     Rules name messages by their `number`, which runs over all boots of a mote and is `above` its sequence.
-    `token` is whatever the caller wants back when the message leaves. `heard`: the tick in which a gateway heard the
+    `token` is returned to the caller when the message leaves. `heard`: the tick in which a gateway heard the
     message, which may be ahead of the observer's clock where several lines are awaited; None: the observer's clock when
     it came. `guessed`: no gateway's record gives that tick.
     """

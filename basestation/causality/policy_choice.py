@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-SAME_MS = 1.0  # holds so near to one another are equal to people
+SAME_MS = 1.0  # people do not notice a smaller difference between holds
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyChoice:
     """A policy and its phi in per cent. Arrival order has phi 0 only, causal delivery and the ledger 100 only.
 
-    The ledger alone has a share of messages to `tolerate` in a violation, in per cent.
+    Only the ledger has a share of messages to `tolerate` in a violation, in per cent.
     """
 
     policy: str
@@ -21,8 +21,8 @@ class PolicyChoice:
 
 
 def levelled(costs: Iterable[tuple[float, float]]) -> list[float]:
-    """The holds of pairs of a stamp's size and a hold in ms, those within `SAME_MS` of the shortest of their size made
-    equal to it: among stamps of one size, less than that shall not decide."""
+    """The holds of pairs of stamp size and hold in ms. Holds within `SAME_MS` of the shortest of their size become
+    equal to it, so that a smaller difference does not decide between stamps of one size."""
     pairs = list(costs)
     shortest: dict[float, float] = {}
     for size, hold in pairs:

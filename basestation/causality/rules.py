@@ -30,7 +30,7 @@ class Delivery(NamedTuple):
     arrived: int
     left: int
     late: bool = False
-    concurrent: bool = False  # something had left that neither led to it nor came of it
+    concurrent: bool = False  # a concurrent message was delivered first
     missing: tuple[Name, ...] = ()  # what it waited for, if that was given up
 
 
@@ -45,20 +45,21 @@ class Pending(NamedTuple):
 
 
 class Rule(ABC):
-    """A replaceable filter between the link and the sinks. `late`: how many should have left before something that had.
+    """A replaceable filter between the link and the sinks. `late` counts messages that arrived after a greater one
+    left.
 
-    Most rules need not know who is there: by default motes come and go unnoticed.
+    Most rules need not know which motes there are, so `join` and `leave` do nothing by default.
     """
 
-    timed: ClassVar[bool] = False  # it waits for the time alone, and lets go when a tick is over
+    timed: ClassVar[bool] = False  # it waits for the time only, and delivers when a tick is over
     late: int = 0
-    ledger: Ledger | None = None  # what its wait goes by, if that is not fixed
+    ledger: Ledger | None = None  # it sets the wait, unless that is fixed
 
     @abstractmethod
     def receive(self, message: Message, now: int) -> bool:
         """Take a message that arrived while the observer's clock read `now`.
 
-        False when it came too late to be of use: it is discarded.
+        False if the message is discarded because it came too late to be of use.
         """
 
     @abstractmethod
@@ -74,11 +75,11 @@ class Rule(ABC):
         return []
 
     def begin(self) -> None:
-        """The network is at work already: wait for nothing sent before its mote has joined."""
+        """Start on a running network: do not wait for messages sent before their mote joined."""
         return
 
     def join(self, mote: int, number: int) -> None:
-        """`mote` is here from its message `number` on; what it sent before is not waited for."""
+        """`mote` takes part from its message `number` on; the rule does not wait for earlier ones."""
         return
 
     def leave(self, mote: int) -> None:
@@ -86,15 +87,16 @@ class Rule(ABC):
         return
 
     def retune(self, other: Rule) -> bool:
-        """Go on with the settings of another rule of the same kind and keep what is known; False if that is not it."""
+        """Take the settings of another rule of the same kind and keep the state; False if the kinds differ."""
         return False
 
 
 class TimedRule(Rule):
     """What the timed rules share: deadlines, lateness, and messages out of sync.
 
-    Nobody can order a message whose mote has lost the time, so it passes straight through. A message is late if it was
-    heard after its deadline. A line that lags may set the observer's clock back, but here no tick comes twice.
+    A message whose mote has lost the time cannot be ordered, so it passes straight through. A message is late if it was
+    heard after its deadline. A line that lags may set the observer's clock back; this rule never processes a tick
+    twice.
     """
 
     timed = True
@@ -228,7 +230,7 @@ class LedgerRule(TimedRule):
     The least held message leaves once its clock value L is more than the ledger's wait ago. A message is late when a
     greater one has left; it and all greater ones that left are then in a violation as far as stamps can tell. Each
     message is charged once: `_unpaid` has the order of those that left and were not charged, the greatest last. What
-    arrives while G1 and G2 hold precedes nothing that is `_memory` ticks old, so that need not be kept.
+    arrives while G1 and G2 hold precedes nothing that is `_memory` ticks old, so older ones need not be kept.
     """
 
     def __init__(self, tolerate: float, epsilon: int, delta: int, ties: Ties = "sequence") -> None:
@@ -256,7 +258,7 @@ class LedgerRule(TimedRule):
         self._hold(order, Delivery(message, tick, tick, late))
 
     def _charge(self, order: tuple[int, ...]) -> int:
-        """Charge what left too early for this message; the number of those."""
+        """Charge the messages that left too early for this message, and return their number."""
         charged = 0
         while self._unpaid and self._unpaid[-1] > order:
             self._unpaid.pop()

@@ -19,7 +19,7 @@ class Send:
 
 
 class VectorTruth:
-    """A vector clock for each mote. It counts only sends: receives carry knowledge but need no number."""
+    """A vector clock for each mote. It counts sends only: receives carry knowledge but need no number."""
 
     def __init__(self, motes: int) -> None:
         self._known = [[0] * motes for _ in range(motes)]

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from basestation.cli import common, live_options, network_options, output_options, run_log
+from basestation.cli import common, live_options, network_options, output_options
 from basestation.cli.completion import complete_source
 from basestation.cli.ending import Ending
 from basestation.journal.record_format import JournalError
+from basestation.journal.retention import parse_keep
 from basestation.journal.writer import SYNCS
 from basestation.live.commands import told_message
+from basestation.live.run_log import open_log
 from basestation.live.runner import Runner
 from basestation.serving.forwarder import Forwarder, Send, ServingCounters
 from basestation.sources import Source, SourceError
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=complete_source)
 @network_options.deployment_option
 @live_options.options
+@live_options.allowance_option
 @click.option(
     "--log",
     "logs",
@@ -112,7 +115,7 @@ def command(
     """
     if serve_control and serve is None:
         raise click.UsageError("--serve-control is for the clients of --serve")
-    kept = run_log.read_keep(keep, logs)
+    kept = _read_keep(keep, logs)
     described = network_options.find_deployment(deployment, key)
     voice = output_options.Voice()
     try:
@@ -156,7 +159,7 @@ def _listen(
     sinks += page.sinks if page else []
     try:
         with Ending() as ending, contextlib.ExitStack() as stack:
-            log = run_log.open_log(stack, logs, station, sync, sources, kept, voice.say) if logs else None
+            log = open_log(stack, logs, station, sync, sources, kept, voice.say) if logs else None
             runner = Runner(station, sources, sinks, page.keep(log) if page else log, logs)
 
             async def work() -> None:
@@ -181,6 +184,17 @@ def _listen(
     if forwarder is not None:
         common.note(_served(forwarder.counters))
     _judge(runner)
+
+
+def _read_keep(texts: Sequence[str], logs: Path | None) -> Keep | None:
+    """The value of `--keep`. A usage error if it is none, or if there is no log."""
+    try:
+        keep = parse_keep(texts)
+    except ValueError as error:
+        raise click.UsageError(f"--keep {error}") from None
+    if keep is not None and logs is None:
+        raise click.UsageError("--keep is for --log FOLDER, which is not given")
+    return keep
 
 
 def _judge(runner: Runner) -> None:

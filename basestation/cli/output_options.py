@@ -48,13 +48,6 @@ OPTIONS = (
         "for TLS. Home Assistant finds them by itself.",
     ),
     click.option(
-        "--influx",
-        envvar="CAUSEWAY_INFLUX",
-        metavar="URL|FILE",
-        help="Write InfluxDB's line protocol to a server, such as http://localhost:8086/write?db=causeway, or to the "
-        "end of a file.",
-    ),
-    click.option(
         "--metrics",
         is_flag=False,
         flag_value="",
@@ -74,7 +67,6 @@ class Outputs:
     on_alarm: tuple[str, ...]
     settings: Path | None
     mqtt: str | None
-    influx: str | None
     metrics: str | None
 
     def open(self, deployment: Deployment, voice: Voice) -> OpenOutputs:
@@ -104,10 +96,6 @@ class Outputs:
 
             layout = layout_of(deployment)
             yield MqttOutput(self.mqtt, deployment, lambda happening: to_plain(happening, layout), say)
-        if self.influx is not None:
-            from basestation.outputs.influx import InfluxOutput
-
-            yield InfluxOutput(self.influx, deployment, say)
         if metrics_at is not None:
             yield _serve_metrics(metrics_at, deployment, opened)
 

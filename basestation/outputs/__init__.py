@@ -1,7 +1,7 @@
-"""What others read of a live run: alarms that reach people, MQTT, Prometheus, InfluxDB.
+"""Outputs of a live run for other programs: alarms to people, MQTT, Prometheus.
 
-Each output is a sink with a bounded queue and a thread of its own: whatever becomes of the other side, no delivery
-waits for it. Each imports its library when it is used, and says which extra brings it.
+Each output is a sink with a bounded queue and a thread of its own: a slow or broken receiver
+delays no delivery. Each imports its library on first use; if it is missing, the error names the extra.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from basestation.live.counters import Snapshot
 
 
 class OutputError(Exception):
-    """An output that cannot be used, or something that could not be told. The message names cause and cure."""
+    """An output that cannot be used, or an item that could not be sent. The message names cause and cure."""
 
 
 class OutputUnavailable(OutputError):
-    """Nothing is wrong with what was asked for, but it can't be had here and now."""
+    """The request is right, but cannot be met here and now."""
 
 
 @runtime_checkable
 class SnapshotSink(Protocol):
-    """A sink that is also given a picture of the station now and then, and at the end."""
+    """A sink that also takes snapshots of the station, at intervals and at the end."""
 
     def take_snapshot(self, snapshot: Snapshot) -> None:
         """It must return at once."""

@@ -1,4 +1,4 @@
-"""Alarms that reach people: a command, a webhook, an MQTT topic."""
+"""Sends alarms to people: by a program, a webhook or an MQTT topic."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ import shlex
 import shutil
 import signal
 import subprocess
+import urllib.error
+import urllib.request
+from base64 import b64encode
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from http.client import HTTPException
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from basestation.live.alarms import KINDS
 from basestation.live.happenings import Alarm, Happening
@@ -19,9 +24,8 @@ from basestation.outputs import OutputError
 from basestation.outputs.mqtt_link import MqttLink, read_broker
 from basestation.outputs.outbox import Outbox, Say
 from basestation.outputs.plain_forms import iso_time
-from basestation.outputs.posting import post, read_address
 
-LIMIT_S = 10.0  # for a command
+LIMIT_S = 10.0  # for a command to end, or a web server to answer
 PAUSES_S = (1.0, 4.0, 15.0)  # before a webhook or a broker is tried again
 HELP = "command:PROGRAM ARGUMENTS, https://..., or mqtt://[user:password@]HOST[:PORT]/TOPIC"
 Said = Mapping[str, Any]
@@ -29,7 +33,7 @@ Said = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class AlarmRoute:
-    """Where alarms go: all kinds or some, and whether also when one is over."""
+    """A target with the kinds of alarms that go there; `over`: also their ends."""
 
     to: str
     kinds: Collection[str] = KINDS
@@ -41,10 +45,10 @@ class AlarmRoute:
 
 class Target(Protocol):
     name: str
-    again: bool  # whether what failed may be tried again
+    again: bool  # whether a failed alarm may be sent again
 
-    def tell(self, said: Said) -> None:
-        """Tell an alarm within some seconds, or raise `OutputError`."""
+    def send(self, said: Said) -> None:
+        """Send an alarm within some seconds, or raise `OutputError`."""
 
     def close(self) -> None: ...
 
@@ -57,13 +61,13 @@ def make_target(to: str) -> Target:
         return WebTarget(to)
     if kind in ("mqtt", "mqtts"):
         return MqttTarget(to)
-    raise OutputError(f"{to!r} is no place for alarms: {HELP}")
+    raise OutputError(f"{to!r} is not a target for alarms: {HELP}")
 
 
 class CommandTarget:
-    """A program, without a shell. It gets the alarm as JSON on its standard input, and as variables."""
+    """Runs a program, without a shell, with the alarm as JSON on its standard input and as variables."""
 
-    again = False  # it may have done half of its work
+    again = False  # the program may have done half of its work
 
     def __init__(self, text: str) -> None:
         try:
@@ -79,7 +83,7 @@ class CommandTarget:
         self.name = f"command {self._words[0]}"
         self._running: subprocess.Popen[bytes] | None = None
 
-    def tell(self, said: Said) -> None:
+    def send(self, said: Said) -> None:
         variables = {f"CAUSEWAY_ALARM_{name.upper()}": str(value) for name, value in said.items()}
         try:
             process = subprocess.Popen(
@@ -88,7 +92,7 @@ class CommandTarget:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is not for it, and it is ended with all that it started
+                start_new_session=True,  # Ctrl-C does not reach it; killing the session ends all that it started
             )
         except (OSError, ValueError) as error:
             raise OutputError(f"it can't be started: {getattr(error, 'strerror', None) or error}") from None
@@ -98,7 +102,7 @@ class CommandTarget:
             try:
                 stderr = process.communicate(json.dumps(said).encode(), LIMIT_S)[1]
             except subprocess.TimeoutExpired:
-                if process.poll() is None:  # otherwise only something that it left behind goes on
+                if process.poll() is None:  # otherwise only a program that it started still runs
                     self.close()
                     raise OutputError(f"it took longer than {LIMIT_S:g} s and was ended") from None
             finally:
@@ -108,11 +112,40 @@ class CommandTarget:
             raise OutputError(f"it ended with {process.returncode}{f': {last}' if last else ''}")
 
     def close(self) -> None:
-        """End it, and what it started, if it has not ended."""
+        """Kill the program and all that it started, if it still runs."""
         running = self._running
         if running is not None and running.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
+
+
+class Address(NamedTuple):
+    """A web address without its password, which goes into the headers, and the host's name as people may see it."""
+
+    url: str
+    host: str
+    headers: dict[str, str]
+
+
+def read_address(url: str) -> Address:
+    """Split an address; `ValueError` if it names no host."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    if not parts.hostname:
+        raise ValueError("it names no host")
+    host = (f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname) + port
+    headers = {"User-Agent": "causeway", "Content-Type": "application/json"}
+    if parts.username is not None:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+    return Address(urlunsplit((parts.scheme, host, parts.path, parts.query, "")), host, headers)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirected POST would become a GET without the alarm."""
+
+    def redirect_request(self, *args: Any, **given: Any) -> None:
+        return None
 
 
 class WebTarget:
@@ -127,8 +160,17 @@ class WebTarget:
             raise OutputError(f"a webhook's address can't be used: {error}") from None
         self.name = f"webhook {self._address.host}"
 
-    def tell(self, said: Said) -> None:
-        post(self._address, json.dumps(said).encode(), "application/json")
+    def send(self, said: Said) -> None:
+        request = urllib.request.Request(self._address.url, json.dumps(said).encode(), self._address.headers)
+        try:
+            with urllib.request.build_opener(_NoRedirects).open(request, timeout=LIMIT_S):
+                return
+        except urllib.error.HTTPError as error:
+            with error:
+                moved = f", it has moved to {error.headers['Location']}" if 300 <= error.code < 400 else ""
+            raise OutputError(f"it answers {error.code} {error.reason}{moved}") from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise OutputError(str(getattr(error, "reason", error)) or type(error).__name__) from None
 
     def close(self) -> None:
         pass
@@ -146,7 +188,7 @@ class MqttTarget:
         self._link, self._topic = MqttLink(broker, "an alarm over MQTT", "alarms", _silent), broker.path
         self.name = str(broker)
 
-    def tell(self, said: Said) -> None:
+    def send(self, said: Said) -> None:
         self._link.publish_now(self._topic, json.dumps(said))
 
     def close(self) -> None:
@@ -154,18 +196,18 @@ class MqttTarget:
 
 
 def _silent(text: str) -> None:
-    """The alarm's own outbox says what could not be told."""
+    """The alarm's own outbox reports failures."""
 
 
 class AlarmSink:
-    """Takes alarms to one target. `pauses_s` are the waits before it is tried again."""
+    """Sends alarms to one target. `pauses_s` are the waits before each new try."""
 
     def __init__(
         self, route: AlarmRoute, network: str, say: Say, pauses_s: Collection[float] = PAUSES_S
     ) -> None:
         self._route, self._network, self._pauses_s = route, network, pauses_s
         self._target = make_target(route.to)
-        self._outbox: Outbox[Alarm] = Outbox(self._target.name, self._tell, say, size=200)
+        self._outbox: Outbox[Alarm] = Outbox(self._target.name, self._send, say, size=200)
 
     def take(self, happening: Happening) -> None:
         if isinstance(happening, Alarm) and self._route.wants(happening):
@@ -175,19 +217,18 @@ class AlarmSink:
         self._outbox.close()
         self._target.close()
 
-    def _tell(self, alarms: list[Alarm]) -> None:
-        (alarm,) = alarms
+    def _send(self, alarm: Alarm) -> None:
         said = plain_alarm(alarm, self._network)
         for pause in (*self._pauses_s, None):
             try:
-                return self._target.tell(said)
+                return self._target.send(said)
             except OutputError:
                 if pause is None or not self._target.again or self._outbox.ending.wait(pause):
                     raise
 
 
 def plain_alarm(alarm: Alarm, network: str) -> dict[str, Any]:
-    """An alarm as others get it."""
+    """An alarm as JSON."""
     return {
         "network": network,
         "what": alarm.what,

@@ -48,18 +48,18 @@ NETWORK: Sequence[tuple[str, str, Callable[[Snapshot], Number]]] = (
     ("motes_heard", "Motes that were ever heard.", lambda s: len(s.motes)),
     (
         "hold_recent_median_seconds",
-        "Half of the last messages were held at most so long.",
+        "Half of the last messages were held at most this long.",
         lambda s: s.hold.p50 / 1e3,
     ),
     (
         "hold_recent_p95_seconds",
-        "95% of the last messages were held at most so long.",
+        "95% of the last messages were held at most this long.",
         lambda s: s.hold.p95 / 1e3,
     ),
     ("hold_max_seconds", "The longest hold of the run.", lambda s: s.hold.max / 1e3),
     (
         "checked_ratio",
-        "Share of delivered messages of which it is known whether an effect left before them.",
+        "Share of delivered messages whose order is known to be right or wrong.",
         lambda s: s.known,
     ),
     (
@@ -78,14 +78,14 @@ MOTE: Sequence[tuple[str, str, Callable[[MoteView], Number]]] = (
     ("mote_lost", "Messages of a mote that have not come so far.", lambda m: m.lost),
     ("mote_held", "Messages of a mote that are held now.", lambda m: m.held),
     ("mote_silence_seconds", "Time since a mote was heard.", lambda m: m.silent_s),
-    ("mote_hold_recent_median_seconds", "Half of a mote's last messages were held at most so long.",
+    ("mote_hold_recent_median_seconds", "Half of a mote's last messages were held at most this long.",
      lambda m: m.hold.p50 / 1e3),
     ("mote_battery_volts", "A mote's battery.", _volts),
     ("mote_battery_days", "Days until a mote's battery is at 2.7 V if it goes on as it did.", lambda m: m.battery_days),
-    ("mote_duty_ratio", "Share of time with a mote's radio on, as its health tells.", lambda m: m.duty),
+    ("mote_duty_ratio", "Share of time with a mote's radio on, as its health record reports.", lambda m: m.duty),
     ("mote_duty_days", "Days that two full cells last at a mote's duty.", lambda m: m.duty_days),
     ("mote_hops", "A mote's distance from the root of time.", lambda m: m.health.distance if m.health else None),
-    ("mote_in_sync", "Whether a mote has the network's time, as its health tells.",
+    ("mote_in_sync", "Whether a mote has the network's time, as its health record reports.",
      lambda m: int(m.health.in_sync) if m.health else None),
 )  # fmt: skip
 GATEWAY: Sequence[tuple[str, str, Callable[[GatewayView], Number]]] = (
@@ -154,7 +154,7 @@ class MetricsOutput:
         yield self._families.SummaryMetricFamily(
             "causeway_hold_seconds", text, count_value=hold.count, sum_value=hold.count * hold.mean / 1e3
         )
-        text = "Messages that came, or were delivered, after one of their effects: {} so many."
+        text = "Messages that came, or were delivered, after one of their effects: {} this number."
         orders = (("arrival", snapshot.arrival), ("delivery", snapshot.delivery))
         least = [(order, view.overtaken) for order, view in orders]
         most = [(order, view.most) for order, view in orders]

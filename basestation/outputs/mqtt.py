@@ -1,6 +1,6 @@
-"""A run over MQTT: deliveries, values, health and alarms as JSON, and Home Assistant finds them by itself.
+"""A run over MQTT: deliveries, values, health and alarms as JSON, discovered by Home Assistant.
 
-Below PREFIX/NETWORK: `status` is online or offline (the broker says offline for us if we are gone), `state` the whole
+Below PREFIX/NETWORK: `status` is online or offline (the broker publishes offline when we vanish), `state` the whole
 network, `alarms` each alarm, `motes/N/message` each delivery, `motes/N/values` and `motes/N/health` the newest.
 `status`, `state`, `values` and `health` are retained.
 """
@@ -35,7 +35,7 @@ class MqttOutput:
         self._network, self._layout, self._encode = deployment.network.name, layout_of(deployment), encode
         self._values, self._called, self._say = deployment.data, deployment.mote_name, say
         self._base = f"{broker.path or PREFIX}/{_word(self._network)}"
-        self._known: set[int] = set()  # motes that Home Assistant was told of
+        self._known: set[int] = set()  # motes announced to Home Assistant
         self._link = MqttLink(
             broker,
             "--mqtt",
@@ -54,7 +54,7 @@ class MqttOutput:
         self._outbox.put(snapshot)
 
     def close(self) -> None:
-        """What the broker has not confirmed by then is lost, and said."""
+        """Messages that the broker has not confirmed by then are lost; their number is reported."""
         self._outbox.close()
         missing = self._link.drain(CLOSING_S)
         if self._link.connected:
@@ -67,12 +67,11 @@ class MqttOutput:
         return "/".join((self._base, *map(str, parts)))
 
     def _announce(self, link: MqttLink) -> None:
-        """Each time that the broker is there."""
+        """Runs after each connection to the broker."""
         self._known.clear()
         link.publish_past_queue(self._topic("status"), "online")
 
-    def _publish(self, items: list[Happening | Snapshot]) -> None:
-        (item,) = items
+    def _publish(self, item: Happening | Snapshot) -> None:
         for topic, content, retain in self._messages(item):
             self._link.publish(topic, json.dumps(content), retain)
 
@@ -96,7 +95,7 @@ class MqttOutput:
     # ---- Home Assistant ----
 
     def _discover(self, mote: int) -> Iterator[tuple[str, Any, bool]]:
-        """Tell Home Assistant, once for each connection, what a mote has."""
+        """Announce a mote's entities to Home Assistant, once for each connection."""
         if mote in self._known:
             return
         self._known.add(mote)

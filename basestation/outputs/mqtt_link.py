@@ -1,4 +1,4 @@
-"""A connection to an MQTT broker that comes back by itself."""
+"""A connection to an MQTT broker that reconnects by itself."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ KEEPALIVE_S = 30
 WAIT_S = 10.0
 FIRST_RETRY_S, LONGEST_RETRY_S = 1, 30
 MOST_QUEUED = 1000  # messages that the broker has not confirmed
-FULL_S, LOOK_S = 0.01, 0.2  # until a full queue is tried again; until we look whether it is all over
-_numbers = itertools.count(1)  # of the links in this process: two of one name throw each other out
+FULL_S, LOOK_S = 0.01, 0.2  # until a full queue is tried again; between two looks whether the link closes
+_numbers = itertools.count(
+    1
+)  # of the links in this process: a broker drops the older of two clients of one name
 
 
 class Broker(NamedTuple):
@@ -36,7 +38,7 @@ class Broker(NamedTuple):
     path: str
 
     def __str__(self) -> str:
-        """Without the password: it is shown to people."""
+        """Without the password, since people see it."""
         return f"mqtt{'s' if self.tls else ''}://{self.host}:{self.port}/{self.path}"
 
 
@@ -52,22 +54,22 @@ def read_broker(text: str) -> Broker:
         )
     path = unquote(url.path.strip("/"))
     if set(path) & set("+#\0"):
-        raise OutputError(f"{_hidden(text)}: {path!r} is no topic to publish to: it has + or #")
+        raise OutputError(f"{_hidden(text)}: {path!r} cannot be published to: it has + or #")
     tls = url.scheme == "mqtts"
     user, password = (None if part is None else unquote(part) for part in (url.username, url.password))
     return Broker(url.hostname, port or (TLS_PORT if tls else PORT), tls, user, password, path)
 
 
 def _hidden(text: str) -> str:
-    """A broker's text as it may be shown: whatever is before @ may be a password."""
+    """A broker's address without all before @, which may hold a password."""
     scheme, slashes, rest = text.partition("://")
     return f"{scheme}{slashes}...@{rest.rpartition('@')[2]}" if "@" in rest else text
 
 
 class MqttLink:
-    """Publishes, in order, each at least once. While the broker is away, `publish` waits for it.
+    """Publishes messages in order, each at least once. While the broker is away, `publish` waits.
 
-    `say` hears when the broker is gone, or was not there to begin with, and when it is back.
+    `say` reports when the broker cannot be reached, and when it is connected again.
     """
 
     def __init__(
@@ -80,11 +82,11 @@ class MqttLink:
         will: tuple[str, str] | None = None,
         on_connected: Callable[[MqttLink], None] | None = None,
     ) -> None:
-        """`will`: a topic, and what the broker says there, retained, when we are gone without a word."""
+        """`will`: a topic, and the text that the broker publishes there, retained, if we vanish."""
         self._mqtt = library("paho.mqtt.client", "mqtt", wanted_by)
         self.broker = broker
         self._on_connected = on_connected
-        self._say, self._told = say, False
+        self._say, self._reported = say, False
         self._up, self._why = threading.Event(), "no connection yet"
         self._handed = self._had = 0  # messages given to the client, and by it to the broker
         self._closing = False
@@ -117,7 +119,7 @@ class MqttLink:
         return f"{self.broker.host}:{self.broker.port}: {self._why}"
 
     def publish(self, topic: str, content: str, retain: bool = False) -> Any:
-        """Hand a message over, once the broker is there and has room; it confirms it later."""
+        """Give a message to the client, once connected and with room; the broker confirms it later."""
         while True:
             if self._closing:
                 raise OutputError(self.why_not)
@@ -130,7 +132,7 @@ class MqttLink:
             time.sleep(FULL_S)
 
     def publish_now(self, topic: str, content: str) -> None:
-        """Return when the broker has it; `OutputError` if that takes too long."""
+        """Return when the broker has confirmed the message; `OutputError` if that takes too long."""
         if not self._up.wait(WAIT_S):
             raise OutputError(self.why_not)
         info = self.publish(topic, content)
@@ -153,39 +155,39 @@ class MqttLink:
         self._client.publish(topic, content, qos=0, retain=True)
 
     def close(self) -> None:
-        """Whoever waits in `publish` gets an `OutputError`."""
+        """A waiting `publish` raises `OutputError`."""
         self._closing = True
         self._client.disconnect()
         self._client.loop_stop()
 
     def _connected(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         if reason.is_failure:
-            self._tell_away(f"the broker refuses: {reason}")
+            self._report_away(f"the broker refuses: {reason}")
             return
         self._why = "it does not answer"
         self._up.set()
         if self._on_connected is not None:
             self._on_connected(self)
-        if self._told:
-            self._told = False
-            self._say(f"{self.broker}: it is there again")
+        if self._reported:
+            self._reported = False
+            self._say(f"{self.broker}: reconnected")
 
     def _failed(self, client: Any, data: Any) -> None:
-        """The library does not say why, but it handles the error just now."""
+        """The library gives no reason, but calls this while it handles the error."""
         error = sys.exc_info()[1]
         reason = getattr(error, "strerror", None) or error
-        self._tell_away(f"can't connect: {reason}" if reason else "can't connect")
+        self._report_away(f"can't connect: {reason}" if reason else "can't connect")
 
     def _disconnected(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         self._up.clear()
-        if not self._told and not self._closing:
-            self._tell_away(f"the connection was lost: {reason}")
+        if not self._reported and not self._closing:
+            self._report_away(f"the connection was lost: {reason}")
 
     def _published(self, client: Any, data: Any, number: Any, reason: Any, properties: Any) -> None:
         self._had += 1
 
-    def _tell_away(self, why: str) -> None:
+    def _report_away(self, why: str) -> None:
         self._why = why
-        if not self._told:
-            self._told = True
-            self._say(f"{self.broker}: {why}; it is tried again until it works")
+        if not self._reported:
+            self._reported = True
+            self._say(f"{self.broker}: {why}; trying again until it works")

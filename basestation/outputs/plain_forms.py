@@ -1,4 +1,4 @@
-"""A run in plain values, as outputs write them: moments, what is known of a mote, the whole network."""
+"""A run in plain values, as outputs write them: moments, a mote's state, the whole network."""
 
 from __future__ import annotations
 
@@ -19,17 +19,12 @@ def iso_time(wall_ns: int) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns // 10**6 % 1000:03d}Z"
 
 
-def arrival_wall_ns(delivered: Delivered) -> int:
-    """When a message came, on the wall clock: it was held until it was delivered."""
-    return delivered.wall_ns - int(delivered.held_ms * 10**6)
-
-
 def plain_values(delivered: Delivered, layout: DataLayout) -> dict[str, float | None]:
     return values_in(layout, delivered.data.data)
 
 
 def plain_mote(mote: MoteView, wall_ns: int) -> dict[str, Any]:
-    """What is known of a mote; what its health would tell is null until it came."""
+    """A mote's state; fields of its health record are null until the first record came."""
     health = mote.health
     return {
         "mote": mote.mote,

@@ -1,4 +1,4 @@
-"""A small web server in a thread of its own, for few who ask: whoever hangs or goes away is nobody's trouble."""
+"""A small web server in a thread of its own, which a client that hangs or disconnects does not disturb."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 AT_ONCE = 16  # connections: more would use up the files of the base station
-LIMIT_S = 10.0  # that a connection may be silent
+LIMIT_S = 10.0  # a connection may be silent
 
 
 class _Handler(WSGIRequestHandler):
@@ -55,4 +55,4 @@ class ScrapeServer(ThreadingMixIn, WSGIServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked went away, or was too slow."""
+        """The client disconnected, or was too slow."""

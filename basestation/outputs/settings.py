@@ -1,4 +1,4 @@
-"""A person's or a machine's settings, apart from any deployment: where alarms go."""
+"""Settings of a user or a machine, apart from any deployment: where alarms go."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def load_settings(path: Path | None) -> Settings:
     """Read a settings file; without a path the default one, which need not be there."""
     try:
         found = default_path() if path is None else path
-    except RuntimeError:  # nobody's home
+    except RuntimeError:  # no home folder
         return Settings()
     try:
         said = tomllib.loads(found.read_text("utf-8"))
@@ -52,13 +52,13 @@ def _route(path: Path, number: int, table: dict[str, Any]) -> AlarmRoute:
     _known(path, where, table, ALARM_KEYS)
     to, kinds, over = table.get("to"), table.get("kinds", list(KINDS)), table.get("over", True)
     if not isinstance(to, str) or not to:
-        raise OutputError(f"{path}: {where}: `to` says where it goes, as a text")
+        raise OutputError(f"{path}: {where}: `to` must be a text, the target")
     if not isinstance(kinds, list) or not isinstance(over, bool):
         raise OutputError(f"{path}: {where}: `kinds` should be a list of texts, `over` true or false")
     for kind in kinds:
         if kind not in KINDS:
             hint = did_you_mean(kind, KINDS) or f"; there are {', '.join(KINDS)}"
-            raise OutputError(f"{path}: {where}: no alarm is of the kind {kind!r}{hint}")
+            raise OutputError(f"{path}: {where}: there is no kind of alarm {kind!r}{hint}")
     return AlarmRoute(to, tuple(kinds), over)
 
 

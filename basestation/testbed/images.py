@@ -25,7 +25,7 @@ from .scenario import Watch
 
 PROJECT = Path(__file__).resolve().parents[2]
 RECORDER = "causeway_recorder"
-WATCHED = ("lines", "current", "periods", "timesync")  # of netclock.c, the board's clock.c and timesync.c
+WATCHED = ("lines", "current", "periods", "timesync")  # of network_time.c, the board's clock.c and timesync.c
 WATCHED_SCHEDULED = ("slow", "asleep", "ticked", "shift")  # of clock.c, where the deployment has a schedule
 SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "scripts")
 

@@ -1,6 +1,7 @@
 """Reads the network time of each mote from its memory and compares them at the same true moment (G1).
 
-The arithmetic is that of firmware/net/netclock.c: a clock is a line over local time, less what is left of a correction.
+The arithmetic is that of firmware/net/network_time.c: a clock is a line over local time, less the rest of
+a correction.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from packet_formats.deployment import CRYSTAL_HZ
 from .scenario import ScenarioNetwork
 from .truth_log import ClockSample, Event, Leds, Power, Reset
 
-LINE = struct.Struct("<IIHhiIB")  # line_t of netclock.c; with a key its round follows
+LINE = struct.Struct("<IIHhiIB")  # line_t of network_time.c; with a key its round follows
 RED = 1
 # Counts of timer 0 after which its overflow has surely been served; with a schedule a radio that wakes delays it.
 SETTLED, SETTLED_SCHEDULED = 4, 16
@@ -58,7 +59,7 @@ class Skew:
 
 
 def shown(lines: bytes, current: int, local: int) -> int:
-    """The network time at local time `local`, computed as netclock_shown() does."""
+    """The network time at local time `local`, computed as network_time_shown() does."""
     start, network, part, skew, behind, since, slew = LINE.unpack_from(lines, len(lines) // 2 * (current & 1))
     gained = ((_signed(local - start) >> 8) * skew + part) >> 16
     return int(network + local - start + gained - _left(behind, _signed(local - since), slew)) % WORD

@@ -16,11 +16,11 @@
 #include "causeway_layout.h"
 #include "hal/clock.h"
 #include "hal/radio.h"
-#include "seal.h"
+#include "mic.h"
 
 /** Cycles reserved for channel access, and for checking the message, at each hop still to go. */
 #ifndef MESSAGING_BACKOFF
-#define MESSAGING_BACKOFF (CAUSEWAY_HOP_BACKOFF + SEAL_HOP_TIME)
+#define MESSAGING_BACKOFF (CAUSEWAY_HOP_BACKOFF + MIC_HOP_TIME)
 #endif
 
 /** A message's time on the air and for channel access: what is kept free for each hop after this one, and the

@@ -7,9 +7,9 @@
 #include "hal/clock.h"
 #include "hops.h"
 #include "identity.h"
-#include "judging.h"
-#include "relaying.h"
-#include "seal.h"
+#include "admission.h"
+#include "forwarding.h"
+#include "mic.h"
 #include "stamping.h"
 #include "timesync.h"
 #include "traffic.h"
@@ -19,14 +19,12 @@ bool health_send(uint8_t battery)
     uint32_t now = clock_now();
     outbox_frame_t *frame = traffic_frame(OUTBOX_PLAIN, CAUSEWAY_AM_HEALTH, CAUSEWAY_HEALTH_BYTES, now,
                                           now + DEADLINES_PLAIN);
-    if (!frame) {
+    if (!frame)
         return false;
-    }
     stamping_tidy(now); /* whatever happens, this comes every minute */
     uint8_t hops = hops_own(now);
-    if (hops > CW_DATA_HOPS_TOP) {
+    if (hops > CW_DATA_HOPS_TOP)
         hops = CW_DATA_HOPS_TOP;
-    }
     cw_health_t health = {
         .source = identity_id(),
         .epoch = timesync_epoch(),
@@ -58,12 +56,11 @@ bool health_is_ours(const radio_message_t *message)
            cw_get16(message->data + CAUSEWAY_HEALTH_SOURCE_AT) == identity_id();
 }
 
-void health_on_ready(radio_message_t *message, uint32_t now)
+void health_before_send(radio_message_t *message, uint32_t now)
 {
     cw_put32(message->data + CAUSEWAY_HEALTH_TIME_AT, timesync_network(now));
-    if (SEAL_MIC_BYTES) {
-        seal_health(message->data);
-    }
+    if (MIC_BYTES)
+        mic_write_health(message->data);
 }
 
 void health_on_heard(const radio_message_t *message, uint32_t now)
@@ -72,12 +69,11 @@ void health_on_heard(const radio_message_t *message, uint32_t now)
         count(&traffic.foreign);
     } else if (health_is_ours(message)) {
         count(&traffic.echoes);
-    } else if (judging_health(message)) {
+    } else if (admission_health(message)) {
         uint8_t flags = message->data[CAUSEWAY_HEALTH_FLAGS_AT];
-        if (hops_take(&flags, now)) {
-            relaying_plain(message, CAUSEWAY_HEALTH_FLAGS_AT, flags, now);
-        } else {
+        if (hops_take(&flags, now))
+            forwarding_plain(message, CAUSEWAY_HEALTH_FLAGS_AT, flags, now);
+        else
             count(&traffic.spent);
-        }
     }
 }

@@ -16,7 +16,7 @@ bool health_send(uint8_t battery);
 bool health_is_ours(const radio_message_t *message);
 
 /** Ours is about to be handed to the radio: note the time. */
-void health_on_ready(radio_message_t *message, uint32_t now);
+void health_before_send(radio_message_t *message, uint32_t now);
 
 /** A health message came in. */
 void health_on_heard(const radio_message_t *message, uint32_t now);

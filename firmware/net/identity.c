@@ -1,22 +1,22 @@
 #include "identity.h"
 
-#include "kept.h"
+#include "guarded_u16.h"
 
-static kept_t own_id;
-static kept_t own_boots;
+static guarded_u16_t own_id;
+static guarded_u16_t own_boots;
 
 void identity_start(uint16_t id, uint16_t boots)
 {
-    kept_set(&own_id, id);
-    kept_set(&own_boots, boots);
+    guarded_u16_set(&own_id, id);
+    guarded_u16_set(&own_boots, boots);
 }
 
 uint16_t identity_id(void)
 {
-    return kept_get(&own_id);
+    return guarded_u16_get(&own_id);
 }
 
 uint16_t identity_boots(void)
 {
-    return kept_get(&own_boots);
+    return guarded_u16_get(&own_boots);
 }

@@ -2,9 +2,9 @@
  *
  *   stamping   own events: ticks, stamps, receipts
  *   deadlines  until when a message may go out; hops: how far the gateway is
- *   judging    what is new, and what is believed
- *   relaying   passing on, and sending again
- *   hushing    not sending what others have sent on
+ *   admission  what is new, and what is believed
+ *   forwarding passing on, and sending again
+ *   suppression not sending what others have sent on
  *   health     what a mote tells of itself
  *   commands   what the host tells it
  *   traffic    the counters of all of them
@@ -26,10 +26,10 @@ void messaging_start(void);
  * and count it, when there is no room. */
 bool messaging_send(const uint8_t *application, bool urgent);
 
-/** To be called from radio_on_heard(), timesync_on_epoch(), outbox_on_ready() and outbox_on_done(). */
+/** To be called from radio_on_heard(), timesync_on_epoch(), outbox_before_send() and outbox_on_done(). */
 void messaging_on_heard(const radio_heard_t *heard);
 void messaging_on_epoch(uint8_t epoch);
-bool messaging_on_ready(outbox_frame_t *frame, uint32_t now);
+bool messaging_before_send(outbox_frame_t *frame, uint32_t now);
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result);
 
 /* What the user of this module defines; and commands_on_command(). */

@@ -1,6 +1,6 @@
 #include "node.h"
 
-#include "earlier.h"
+#include "small.h"
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/events.h"
@@ -8,12 +8,12 @@
 #include "hal/radio.h"
 #include "identity.h"
 #include "outbox.h"
-#include "random.h"
-#include "restarts.h"
+#include "jitter.h"
+#include "restart_backoff.h"
 #include "role.h"
 #include "schedule.h"
-#include "seal.h"
-#include "store.h"
+#include "mic.h"
+#include "boot_store.h"
 #include "timesync.h"
 
 #define REST_MOST (32 * CLOCK_SECOND)
@@ -30,24 +30,23 @@ void node_start(void)
 {
     board_start();
     clock_start();
-    uint16_t id = store_id(TOS_NODE_ID);
-    if (!role_accepts(id)) {
+    uint16_t id = boot_store_id(TOS_NODE_ID);
+    if (!role_accepts(id))
         board_refuse();
-    }
     watchdog_start();
-    restarts_wait();
-    uint16_t boots = store_count_boot();
+    restart_backoff_wait();
+    uint16_t boots = boot_store_count_boot();
     identity_start(id, boots);
     uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
-    random_start(seed);
+    jitter_start(seed);
 #if CAUSEWAY_MIC_BYTES
-    seal_start();
+    mic_start();
 #endif
     uint32_t now = clock_now();
 #if CAUSEWAY_MIC_BYTES
-    timesync_start(store_epoch(), store_round(), now);
+    timesync_start(boot_store_epoch(), boot_store_round(), now);
 #else
-    timesync_start(store_epoch(), 0, now);
+    timesync_start(boot_store_epoch(), 0, now);
 #endif
     while (!radio_start(seed)) {
         leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
@@ -64,23 +63,19 @@ static uint16_t checked; /* when the state was looked at last: the low half of l
 /* With a schedule several times a second: to look in each step would take a sixth of a mote's time awake. */
 static __attribute__((noinline)) void check(uint32_t now)
 {
-    if (CAUSEWAY_SCHEDULED && (uint16_t)((uint16_t)now - checked) < CHECK_PAUSE) {
+    if (CAUSEWAY_SCHEDULED && (uint16_t)((uint16_t)now - checked) < CHECK_PAUSE)
         return;
-    }
     checked = (uint16_t)now;
     if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) ||
-        !role_sound(now)) {
+        !role_sound(now))
         board_reset();
-    }
 #if CAUSEWAY_SCHEDULED
-    if (!schedule_sound(now)) {
+    if (!schedule_sound(now))
         board_reset();
-    }
 #endif
 #if CAUSEWAY_MIC_BYTES
-    if (!seal_sound()) {
+    if (!mic_sound())
         board_reset();
-    }
 #endif
 }
 
@@ -135,13 +130,13 @@ void node_step(void)
     show(now);
     due = earlier(outbox_next(now), role_next(now));
     set_alarm(now);
-    restarts_step(now);
+    restart_backoff_step(now);
 }
 
 void timesync_on_epoch(uint8_t epoch)
 {
     if (timesync_is_root()) {
-        store_keep_epoch(epoch);
+        boot_store_keep_epoch(epoch);
 #if CAUSEWAY_MIC_BYTES
         timesync_on_round(timesync_round(timesync_network(clock_now())));
 #endif
@@ -152,6 +147,6 @@ void timesync_on_epoch(uint8_t epoch)
 #if CAUSEWAY_MIC_BYTES
 void timesync_on_round(uint8_t round)
 {
-    store_keep_round(round);
+    boot_store_keep_round(round);
 }
 #endif

@@ -17,10 +17,10 @@
 #include "hal/clock.h"
 #include "hal/sensor.h"
 #include "identity.h"
-#include "random.h"
+#include "jitter.h"
 
-/** The id of this node, unless EEPROM holds one (net/store.h). Tools set it in the finished image through
- * this symbol. */
+/** The id of this node, unless EEPROM holds one (net/boot_store.h). Tools set it in the finished image
+ * through this symbol. */
 extern volatile uint16_t TOS_NODE_ID;
 
 /** Start everything, then the app. Interrupts are on. Under an id that the role refuses, only board_refuse()
@@ -60,8 +60,8 @@ static inline uint16_t node_id(void)
 bool node_send(const uint8_t *data);
 
 /** The same for what cannot wait for the next window of a schedule: it goes out in the next urgent one, if
- * the deployment has them (docs/reference/firmware.md, Urgent messages). Those nearer to the gateway hear it, others
- * may not. */
+ * the deployment has them (docs/reference/power.md, Urgent messages). Those nearer to the gateway hear it,
+ * others may not. */
 bool node_send_urgent(const uint8_t *data);
 
 #ifdef CW_VALUES
@@ -92,7 +92,7 @@ void node_after(uint8_t timer, uint32_t cycles);
 /** A random number, 0 .. below - 1: for pauses, not for secrets. */
 static inline uint16_t node_random(uint16_t below)
 {
-    return random_below(below);
+    return jitter_below(below);
 }
 
 /** Power the sensor, read it, switch it off; app_on_reading() follows. Several are read in turn, in the order
@@ -137,8 +137,9 @@ void app_on_sent(bool sent, uint8_t sequence);
 /** A reading of node_read(): 0 .. 1023, or NODE_NO_READING. */
 void app_on_reading(uint8_t sensor, uint16_t reading);
 
-/** A command of the host (docs/reference/formats.md, downlink) that the node does not obey itself: report, blink and
- * reboot do not come here. An app that leaves this out obeys `rate`: it is node_every(0, argument). */
+/** A command of the host (docs/reference/formats.md, downlink) that the node does not obey itself: report,
+ * blink and reboot do not come here. An app that leaves this out obeys `rate`: it is node_every(0, argument).
+ */
 void app_on_command(uint8_t command, uint32_t argument);
 
 /** Whether the app's own state is possible; if not, the node restarts. */

@@ -27,10 +27,10 @@
 #endif
 
 typedef enum {
-    OUTBOX_OWN,   /* an own data message: stamped when it is handed to the radio */
-    OUTBOX_RELAY, /* another mote's data message */
-    OUTBOX_PLAIN, /* anything else */
-    OUTBOX_KEPT,  /* an own data message that went out, until we know whether it arrived: net/repair.h */
+    OUTBOX_OWN,     /* an own data message: stamped when it is handed to the radio */
+    OUTBOX_STAMPED, /* another mote's data message */
+    OUTBOX_PLAIN,   /* anything else */
+    OUTBOX_KEPT,    /* an own data message that went out, until we know whether it arrived: net/repair.h */
 } outbox_kind_t;
 
 typedef enum {
@@ -98,7 +98,7 @@ bool outbox_sound(uint32_t now);
 
 /** A frame is about to be handed to the radio: the last moment to change it and its deadline. Return false to
  * drop it without a report. */
-bool outbox_on_ready(outbox_frame_t *frame, uint32_t now);
+bool outbox_before_send(outbox_frame_t *frame, uint32_t now);
 
 /** A frame was sent or dropped; `frame` is as it was handed over. */
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result);

@@ -1,5 +1,5 @@
 /** What a kind of node adds to the loop of net/node.c: net/mote/ for the apps of motes, apps/gateway/ for the
- * gateway. A role also defines radio_on_heard(), outbox_on_ready() and outbox_on_done(). */
+ * gateway. A role also defines radio_on_heard(), outbox_before_send() and outbox_on_done(). */
 #ifndef NET_ROLE_H
 #define NET_ROLE_H
 

@@ -1,5 +1,5 @@
-/** When a mote listens, and when it may send: windows, phases and turns (docs/reference/firmware.md, How the schedule
- * works).
+/** When a mote listens, and when it may send: windows, phases and turns (docs/reference/power.md, How the
+ * schedule works).
  *
  * A window opens whenever the network's time is a multiple of 2^CAUSEWAY_PERIOD_LOG2. It begins with a beacon
  * slot for each hop. Then come rounds of phases, one for each level (hops from the gateway), the farthest

@@ -1,23 +1,23 @@
 #include "causeway/flag.h"
-#include "count.h"
+#include "small.h"
 #include "hal/clock.h"
-#include "netclock.h"
-#include "random.h"
-#include "seal.h"
+#include "network_time.h"
+#include "jitter.h"
+#include "mic.h"
 #include "timesync_parts.h"
 
 #define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
 #define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
 #define LISTEN_MORE 2 /* with a schedule a starting root asks so often after an answer */
 
-static kept_t two_roots;     /* whether it has heard of another */
-static cw_beacon_t best;     /* a listening root's best answer, */
-static uint32_t best_heard;  /* when it was heard, */
-static cw_flag_t got_answer; /* and whether there is one */
+static guarded_u16_t two_roots; /* whether it has heard of another */
+static cw_beacon_t best;        /* a listening root's best answer, */
+static uint32_t best_heard;     /* when it was heard, */
+static cw_flag_t got_answer;    /* and whether there is one */
 
 void timeroot_start(void)
 {
-    kept_set(&two_roots, false);
+    guarded_u16_set(&two_roots, false);
     got_answer = false;
 }
 
@@ -29,17 +29,17 @@ static bool newer8(uint8_t a, uint8_t b)
 static void adopt(const cw_beacon_t *beacon, uint32_t heard)
 {
     timesync.state = ROOT;
-    kept_set(&timesync.epoch, beacon->epoch);
-    kept_set(&timesync.sequence, (uint16_t)(beacon->sequence + SEQUENCE_LEAP));
+    guarded_u16_set(&timesync.epoch, beacon->epoch);
+    guarded_u16_set(&timesync.sequence, (uint16_t)(beacon->sequence + SEQUENCE_LEAP));
     timesync_set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
 static void next_epoch(void)
 {
-    kept_set(&timesync.epoch, (uint8_t)(timesync_epoch() + 1));
+    guarded_u16_set(&timesync.epoch, (uint8_t)(timesync_epoch() + 1));
 #if CAUSEWAY_MIC_BYTES
-    netclock_set_round(0);
+    network_time_set_round(0);
 #endif
     timesync_on_epoch(timesync_epoch());
 }
@@ -48,18 +48,17 @@ static void open_epoch(uint32_t now)
 {
     next_epoch();
     timesync.burst = QUICK_BEACONS;
-    timesync_plan(BEACON, now + random_below(SPREAD));
+    timesync_plan(BEACON, now + jitter_below(SPREAD));
 }
 
 #if CAUSEWAY_MIC_BYTES
 
 void timeroot_mind_round(uint32_t now)
 {
-    if (netclock_round(netclock_estimate(now)) >= ROUNDS_MOST) {
+    if (network_time_round(network_time_estimate(now)) >= ROUNDS_MOST)
         open_epoch(now);
-    } else {
-        timesync_on_round(netclock_round(netclock_estimate(now)));
-    }
+    else
+        timesync_on_round(network_time_round(network_time_estimate(now)));
 }
 
 #endif
@@ -68,9 +67,8 @@ void timeroot_mind_round(uint32_t now)
 
 static bool better(const cw_beacon_t *beacon)
 {
-    if (!got_answer || beacon->epoch != best.epoch) {
+    if (!got_answer || beacon->epoch != best.epoch)
         return !got_answer || newer8(beacon->epoch, best.epoch);
-    }
     uint8_t change = (uint8_t)((beacon->flags ^ best.flags) & CW_BEACON_IN_SYNC);
     return change ? (beacon->flags & CW_BEACON_IN_SYNC) != 0 : beacon->error < best.error;
 }
@@ -80,19 +78,17 @@ void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
 #if CAUSEWAY_MIC_BYTES
     /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. An
      * erased EEPROM says FF. */
-    int32_t ahead = (int32_t)(beacon->time - netclock_estimate(heard));
+    int32_t ahead = (int32_t)(beacon->time - network_time_estimate(heard));
     int8_t how_late = timesync_how_late(beacon);
     bool knew = got_answer || timesync_epoch() != UINT8_MAX;
-    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART))) {
+    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART)))
         return;
-    }
-    if (how_late > 0 || ahead > APART) {
+    if (how_late > 0 || ahead > APART)
         got_answer = false;
-    }
 #endif
     if (better(beacon)) {
 #if CAUSEWAY_MIC_BYTES
-        kept_set(&timesync.epoch, beacon->epoch);
+        guarded_u16_set(&timesync.epoch, beacon->epoch);
         timesync_set_time(heard, beacon->time, beacon->flags);
 #endif
         best = *beacon;
@@ -116,7 +112,7 @@ void timeroot_begin(uint32_t now)
         adopt(&best, best_heard);
     } else {
         timesync.state = ROOT;
-        netclock_set(now, now);
+        network_time_set(now, now);
         next_epoch();
     }
     timesync.burst = QUICK_BEACONS;
@@ -128,15 +124,14 @@ void timeroot_begin(uint32_t now)
 
 bool timesync_two_roots(void)
 {
-    return kept_get(&two_roots) != 0;
+    return guarded_u16_get(&two_roots) != 0;
 }
 
 static void note_conflict(void)
 {
-    kept_set(&two_roots, true);
-    if (timesync.counters.conflicts < UINT16_MAX) {
+    guarded_u16_set(&two_roots, true);
+    if (timesync.counters.conflicts < UINT16_MAX)
         count(&timesync.counters.conflicts);
-    }
 }
 
 /* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
@@ -145,35 +140,31 @@ static void note_conflict(void)
 static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
 {
     note_conflict();
-    if (newer16(beacon->sequence, kept_get(&timesync.sequence))) {
-        kept_set(&timesync.sequence, beacon->sequence);
-    }
-    if (ahead > APART) {
+    if (newer16(beacon->sequence, guarded_u16_get(&timesync.sequence)))
+        guarded_u16_set(&timesync.sequence, beacon->sequence);
+    if (ahead > APART)
         adopt(beacon, heard);
-    } else if (ahead > 2 * TIMESYNC_NOISE) {
-        netclock_steer(now, beacon->time + (now - heard), 0, 0, (uint16_t)TIMESYNC_LIMIT);
-    } else if (ahead < -APART) {
+    else if (ahead > 2 * TIMESYNC_NOISE)
+        network_time_steer(now, beacon->time + (now - heard), 0, 0, (uint16_t)TIMESYNC_LIMIT);
+    else if (ahead < -APART)
         open_epoch(now);
-    }
 }
 
 /* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
-    int32_t ahead = timesync_may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
+    int32_t ahead = timesync_may_follow(beacon) ? (int32_t)(beacon->time - network_time_estimate(heard)) : 0;
     if (beacon->root != CAUSEWAY_ROOT) {
-        if (SEAL_MIC_BYTES &&
-            ahead > APART) { /* we have taken up what somebody played again, they have not */
+        if (MIC_BYTES && ahead > APART) /* we have taken up what somebody played again, they have not */
             adopt(beacon, heard);
-        } else {
+        else
             timesync_outbid(beacon, now);
-        }
         return;
     }
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
     /* with a key, one of ours may be played again; another root hears of us by our newer number */
-    bool anothers = (!SEAL_MIC_BYTES && beacon->sender == identity_id()) ||
-                    newer16(beacon->sequence, kept_get(&timesync.sequence));
+    bool anothers = (!MIC_BYTES && beacon->sender == identity_id()) ||
+                    newer16(beacon->sequence, guarded_u16_get(&timesync.sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
         meet_root(beacon, ahead, heard, now);
     } else if (ahead < -allowed) {
@@ -189,9 +180,8 @@ void timeroot_on_beacon(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     if (how_late == 0) {
         hear_own_epoch(beacon, heard, now);
     } else if (how_late > 0 && timesync_may_follow(beacon)) {
-        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch()) {
+        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch())
             note_conflict();
-        }
         adopt(beacon, heard);
     } else {
         timesync_beacon_soon(now); /* somebody has not heard of our epoch yet */

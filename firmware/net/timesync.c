@@ -4,14 +4,13 @@
 #include "hal/radio.h"
 
 #include "causeway/records.h"
-#include "count.h"
-#include "earlier.h"
+#include "small.h"
 #include "identity.h"
-#include "netclock.h"
-#include "random.h"
+#include "network_time.h"
+#include "jitter.h"
 #include "repair.h"
 #include "schedule.h"
-#include "syncline.h"
+#include "clock_fit.h"
 #include "timesync_parts.h"
 
 enum {
@@ -67,9 +66,9 @@ static bool drives(void)
 
 void timesync_set_time(uint32_t local, uint32_t network, uint8_t flags)
 {
-    netclock_set(local, network);
+    network_time_set(local, network);
 #if CAUSEWAY_MIC_BYTES
-    netclock_set_round(flags >> CW_BEACON_ROUND);
+    network_time_set_round(flags >> CW_BEACON_ROUND);
 #else
     (void)flags;
 #endif
@@ -84,12 +83,12 @@ __attribute__((noinline)) void timesync_plan(intent_t what, uint32_t when)
 
 void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
 {
-    kept_set(&timesync.epoch, last_epoch);
-    kept_set(&timesync.sequence, 0);
+    guarded_u16_set(&timesync.epoch, last_epoch);
+    guarded_u16_set(&timesync.sequence, 0);
     timesync.state = is_root() ? LISTENING : LOST;
     driver = CAUSEWAY_ROOT;
     hops = TIMESYNC_NO_HOPS;
-    syncline_clear();
+    clock_fit_clear();
     outliers = 0;
     timeroot_start();
     timesync.burst = LISTEN_QUESTIONS;
@@ -101,24 +100,23 @@ void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
                       (uint8_t)(last_round << CW_BEACON_ROUND)); /* a root knows that it is no earlier */
 #else
     (void)last_round;
-    netclock_set(now, now);
+    network_time_set(now, now);
 #endif
-    timesync_plan(QUESTION, now + ASK_FIRST / 4 + random_below((uint16_t)ASK_FIRST));
+    timesync_plan(QUESTION, now + ASK_FIRST / 4 + jitter_below((uint16_t)ASK_FIRST));
 }
 
 #if CAUSEWAY_MIC_BYTES
 
 uint8_t timesync_round(uint32_t network)
 {
-    return netclock_round(network);
+    return network_time_round(network);
 }
 
 int8_t timesync_later(uint8_t from_epoch, uint8_t flags, uint32_t time)
 {
     uint8_t by = (uint8_t)(from_epoch - timesync_epoch());
-    if (by == 0) { /* their difference where the sign is */
-        by = (uint8_t)(flags - (netclock_round(time) << CW_BEACON_ROUND)) & (uint8_t)CW_BEACON_ROUND_MASK;
-    }
+    if (by == 0) /* their difference where the sign is */
+        by = (uint8_t)(flags - (network_time_round(time) << CW_BEACON_ROUND)) & (uint8_t)CW_BEACON_ROUND_MASK;
     return (int8_t)by;
 }
 
@@ -138,32 +136,31 @@ int8_t timesync_how_late(const cw_beacon_t *beacon)
 
 uint32_t timesync_network(uint32_t local)
 {
-    return netclock_shown(local);
+    return network_time_shown(local);
 }
 
 uint32_t timesync_local(uint32_t network)
 {
-    return netclock_local(network);
+    return network_time_local(network);
 }
 
 uint32_t timesync_stamp(uint32_t local)
 {
-    return netclock_estimate(local);
+    return network_time_estimate(local);
 }
 
 /* Error of the estimate; the shown clock is off by what is left to correct besides. */
 static uint16_t estimate_error(uint32_t now)
 {
-    if (timesync.state != FOLLOWING) {
+    if (timesync.state != FOLLOWING)
         return leads() ? 0 : UINT16_MAX;
-    }
-    return syncline_error(now);
+    return clock_fit_error(now);
 }
 
 uint16_t timesync_error(uint32_t now)
 {
     uint16_t error = estimate_error(now);
-    uint32_t left = netclock_size(netclock_left(now));
+    uint32_t left = network_time_size(network_time_left(now));
     return left > (uint32_t)(UINT16_MAX - error) ? UINT16_MAX : (uint16_t)(error + left);
 }
 
@@ -174,10 +171,9 @@ bool timesync_in_sync(uint32_t now)
 
 uint8_t timesync_hops(void)
 {
-    if (timesync.state != FOLLOWING) {
+    if (timesync.state != FOLLOWING)
         return leads() ? 0 : TIMESYNC_NO_HOPS;
-    }
-    return syncline_hops();
+    return clock_fit_hops();
 }
 
 uint8_t timesync_last_hops(void)
@@ -187,7 +183,7 @@ uint8_t timesync_last_hops(void)
 
 uint8_t timesync_epoch(void)
 {
-    return (uint8_t)kept_get(&timesync.epoch);
+    return (uint8_t)guarded_u16_get(&timesync.epoch);
 }
 
 bool timesync_known(void)
@@ -209,7 +205,7 @@ uint16_t timesync_driver(void)
 
 uint32_t timesync_taken(uint32_t now)
 {
-    return now - syncline_age(now);
+    return now - clock_fit_age(now);
 }
 
 /* In its callers it would take fifty bytes more. */
@@ -220,9 +216,8 @@ __attribute__((noinline)) bool timesync_speaks(uint32_t by)
 
 void timesync_ask_now(uint32_t now)
 {
-    if (timesync.state == LISTENING && !timeroot_answered() && clock_before(now + SPREAD, beacon_at)) {
-        timesync_plan(QUESTION, now + random_below(SPREAD));
-    }
+    if (timesync.state == LISTENING && !timeroot_answered() && clock_before(now + SPREAD, beacon_at))
+        timesync_plan(QUESTION, now + jitter_below(SPREAD));
 }
 
 #endif
@@ -239,25 +234,24 @@ const timesync_counters_t *timesync_counters(void)
 static __attribute__((noinline)) void take_pair(const cw_beacon_t *beacon, uint32_t heard, bool anew)
 {
     uint8_t distance = beacon->root == CAUSEWAY_ROOT ? (uint8_t)(beacon->hops + 1) : timesync_hops();
-    if (anew) {
-        syncline_clear();
-    }
-    syncline_take(heard, beacon->time, distance);
+    if (anew)
+        clock_fit_clear();
+    clock_fit_take(heard, beacon->time, distance);
 }
 
 static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
 {
     take_pair(beacon, heard, true);
     timesync.state = FOLLOWING;
-    kept_set(&timesync.epoch, beacon->epoch);
-    syncline_begin(beacon->error);
+    guarded_u16_set(&timesync.epoch, beacon->epoch);
+    clock_fit_begin(beacon->error);
     timesync_set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
 static bool far_off(const cw_beacon_t *beacon, uint32_t heard)
 {
-    uint32_t off = netclock_size((int32_t)(beacon->time - netclock_estimate(heard)));
+    uint32_t off = network_time_size((int32_t)(beacon->time - network_time_estimate(heard)));
     return off > (uint32_t)estimate_error(heard) + beacon->error + 2 * TIMESYNC_NOISE;
 }
 
@@ -268,17 +262,15 @@ static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     bool anew = beacon->root != driver;
     if (!anew && far_off(beacon, heard)) {
         count(&timesync.counters.outliers);
-        if (++outliers < OUTLIERS && timesync_in_sync(now)) { /* else it is our line that is wrong */
+        if (++outliers < OUTLIERS && timesync_in_sync(now)) /* else it is our line that is wrong */
             return false;
-        }
         count(&timesync.counters.restarts);
         anew = true;
-        syncline_forget_skew();
+        clock_fit_forget_skew();
     }
     take_pair(beacon, heard, anew);
-    if (!syncline_fit(beacon->error, now)) {
+    if (!clock_fit_steer(beacon->error, now))
         start_afresh(beacon, heard);
-    }
     return true;
 }
 
@@ -296,13 +288,11 @@ static void pass_beacon_on(uint32_t now)
 {
 #if CAUSEWAY_SCHEDULED
     uint32_t when;
-    if (schedule_passes_on(hops, now, &when)) {
+    if (schedule_passes_on(hops, now, &when))
         timesync_plan(BEACON, when);
-    }
 #else
-    if (hops < TIMESYNC_MAX_HOPS) {
-        timesync_plan(BEACON, now + random_below(SPREAD));
-    }
+    if (hops < TIMESYNC_MAX_HOPS)
+        timesync_plan(BEACON, now + jitter_below(SPREAD));
 #endif
 }
 
@@ -310,28 +300,26 @@ static void pass_beacon_on(uint32_t now)
 
 void timesync_beacon_soon(uint32_t now)
 {
-    uint32_t when = now + random_below(SPREAD);
-    if (clock_before(when, timesync.last_beacon + ANSWER_PAUSE)) {
+    uint32_t when = now + jitter_below(SPREAD);
+    if (clock_before(when, timesync.last_beacon + ANSWER_PAUSE))
         when = timesync.last_beacon + ANSWER_PAUSE;
-    }
-    if (clock_before(when, beacon_at)) {
+    if (clock_before(when, beacon_at))
         timesync_plan(BEACON, when);
-    }
 }
 
 void timesync_speak_up(uint32_t now)
 {
-    kept_set(&timesync.sequence, (uint16_t)(kept_get(&timesync.sequence) + SEQUENCE_LEAP));
+    guarded_u16_set(&timesync.sequence, (uint16_t)(guarded_u16_get(&timesync.sequence) + SEQUENCE_LEAP));
     timesync.burst = QUICK_BEACONS;
     timesync_beacon_soon(now);
 }
 
 void timesync_outbid(const cw_beacon_t *beacon, uint32_t now)
 {
-    if (newer16(kept_get(&timesync.sequence), beacon->sequence)) {
+    if (newer16(guarded_u16_get(&timesync.sequence), beacon->sequence)) {
         timesync_beacon_soon(now);
     } else {
-        kept_set(&timesync.sequence, beacon->sequence);
+        guarded_u16_set(&timesync.sequence, beacon->sequence);
         timesync_speak_up(now);
     }
 }
@@ -345,7 +333,7 @@ void timesync_outbid(const cw_beacon_t *beacon, uint32_t now)
 /* Our time goes on as the network's. */
 static void succeed(uint32_t now)
 {
-    syncline_move_up(estimate_error(now), now);
+    clock_fit_move_up(estimate_error(now), now);
     driver = identity_id();
     hops = 0;
     timesync.last_beacon = now;
@@ -357,16 +345,16 @@ static void succeed(uint32_t now)
 
 static bool root_is_silent(uint32_t now)
 {
-    return schedule_may_succeed(now, syncline_knows_skew() ? BEACONS_MISSED : BEACONS_MISSED + 1);
+    return schedule_may_succeed(now, clock_fit_knows_skew() ? BEACONS_MISSED : BEACONS_MISSED + 1);
 }
 
 #else
 
 static bool root_is_silent(uint32_t now)
 {
-    uint32_t wait = SILENCE - (syncline_knows_skew() ? TIMESYNC_PERIOD / 2 : 0) +
+    uint32_t wait = SILENCE - (clock_fit_knows_skew() ? TIMESYNC_PERIOD / 2 : 0) +
                     identity_id() * SUCCESSION_STEP;
-    return (int32_t)(syncline_age(now) - wait) > 0;
+    return (int32_t)(clock_fit_age(now) - wait) > 0;
 }
 
 #endif
@@ -389,10 +377,10 @@ static bool outranks(uint16_t root)
 static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 {
     if (beacon->root == driver) {
-        syncline_move_up((uint16_t)(syncline_base_error() - syncline_base_error() / 8), now);
+        clock_fit_move_up((uint16_t)(clock_fit_base_error() - clock_fit_base_error() / 8), now);
         return false;
     }
-    if (!outranks(beacon->root) || newer16(kept_get(&timesync.sequence), beacon->sequence)) {
+    if (!outranks(beacon->root) || newer16(guarded_u16_get(&timesync.sequence), beacon->sequence)) {
         timesync_outbid(beacon, now);
         return false;
     }
@@ -404,12 +392,11 @@ static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 
 static void answer(const cw_beacon_t *question, uint32_t now)
 {
-    if (drives()) {
+    if (drives())
         timesync_beacon_soon(now);
-    } else if (timesync.state == FOLLOWING && intent != BEACON &&
-               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
-        timesync_plan(ANSWER, now + random_below(SPREAD));
-    }
+    else if (timesync.state == FOLLOWING && intent != BEACON &&
+             (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT))
+        timesync_plan(ANSWER, now + jitter_below(SPREAD));
 }
 
 static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
@@ -425,37 +412,32 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         return;
     }
     bool afresh = timesync.state == LOST || how_late != 0;
-    if (!afresh && is_successor() && !gives_way(beacon, now)) {
+    if (!afresh && is_successor() && !gives_way(beacon, now))
         return;
-    }
-    uint16_t last = kept_get(&timesync.sequence);
+    uint16_t last = guarded_u16_get(&timesync.sequence);
     bool same = beacon->sequence == last;
     if (!afresh && (same ? !outranks(beacon->root) : in_sync && !newer16(beacon->sequence, last))) {
         count(&timesync.counters.repeated);
-        if (intent == ANSWER) {
+        if (intent == ANSWER)
             intent = NOTHING;
-        }
-        if (beacon->root != driver && newer16(last, beacon->sequence)) {
+        if (beacon->root != driver && newer16(last, beacon->sequence))
             answer(beacon, now); /* its network shall hear of ours */
-        }
         return;
     }
-    if (afresh) {
+    if (afresh)
         start_afresh(beacon, heard);
-    } else if (!add_to_line(beacon, heard, now)) {
+    else if (!add_to_line(beacon, heard, now))
         return;
-    }
     outliers = 0;
     count(&timesync.counters.accepted);
-    kept_set(&timesync.sequence, beacon->sequence);
+    guarded_u16_set(&timesync.sequence, beacon->sequence);
     hops = (uint8_t)(beacon->hops + 1);
     driver = beacon->root;
     ask_pause = 0;
-    if (is_successor()) {
+    if (is_successor())
         succeed(now); /* it has restarted, and others still follow it */
-    } else {
+    else
         pass_beacon_on(now);
-    }
 }
 
 /* ---- Beacons in and out ---- */
@@ -480,9 +462,8 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
     } else {
         uint16_t accepted = timesync.counters.accepted;
         follow(&beacon, heard, now);
-        if (REPAIR && timesync.counters.accepted != accepted && beacon.root == CAUSEWAY_ROOT) {
+        if (REPAIR && timesync.counters.accepted != accepted && beacon.root == CAUSEWAY_ROOT)
             repair_on_beacon(payload, now);
-        }
     }
 }
 
@@ -490,7 +471,7 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
 static void ask_again(uint32_t now)
 {
     if (intent == NOTHING && !timesync_in_sync(now)) {
-        timesync_plan(QUESTION, now + (ASK_FIRST << ask_pause % 16) + random_below((uint16_t)ASK_FIRST));
+        timesync_plan(QUESTION, now + (ASK_FIRST << ask_pause % 16) + jitter_below((uint16_t)ASK_FIRST));
         ask_pause = ask_pause < ASK_DOUBLED ? (uint8_t)(ask_pause + 1) : ASK_DOUBLED;
     }
 }
@@ -498,14 +479,12 @@ static void ask_again(uint32_t now)
 bool timesync_due(uint32_t now)
 {
     if (!clock_before(now, tidy_at)) {
-        netclock_tidy(now);
-        if (timesync.state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)PAIR_AGE_MOST) {
-            syncline_move_up(estimate_error(now), now); /* as good as our clock still is */
-        }
+        network_time_tidy(now);
+        if (timesync.state == FOLLOWING && (int32_t)clock_fit_age(now) > (int32_t)PAIR_AGE_MOST)
+            clock_fit_move_up(estimate_error(now), now); /* as good as our clock still is */
 #if CAUSEWAY_MIC_BYTES
-        if (leads()) {
+        if (leads())
             timeroot_mind_round(now);
-        }
 #endif
         tidy_at = now + TIDY;
     }
@@ -516,14 +495,12 @@ bool timesync_due(uint32_t now)
         succeed(now);
     }
     ask_again(now);
-    if (intent == NOTHING || clock_before(now, beacon_at)) {
+    if (intent == NOTHING || clock_before(now, beacon_at))
         return false;
-    }
-    if (listens() && timesync.burst == 0) {
+    if (listens() && timesync.burst == 0)
         timeroot_begin(now);
-    } else if (intent == QUESTION && timesync_in_sync(now)) {
+    else if (intent == QUESTION && timesync_in_sync(now))
         intent = NOTHING;
-    }
     return intent != NOTHING;
 }
 
@@ -538,9 +515,8 @@ uint32_t timesync_next(void)
 static uint32_t next_beacon(uint32_t now)
 {
     uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
-    if (is_successor()) {
+    if (is_successor())
         return opening + SUCCESSOR_TURN;
-    }
     return timesync.burst > 0 && clock_before(quick, opening) ? quick : opening;
 }
 
@@ -570,20 +546,19 @@ static void plan_next(uint32_t now)
 
 void timesync_fill(uint8_t *payload, uint32_t now)
 {
-    if (drives()) {
-        kept_set(&timesync.sequence, (uint16_t)(kept_get(&timesync.sequence) + 1));
-    }
+    if (drives())
+        guarded_u16_set(&timesync.sequence, (uint16_t)(guarded_u16_get(&timesync.sequence) + 1));
     uint16_t error = estimate_error(now);
     bool in_sync = leads() || (timesync.state == FOLLOWING && error <= TIMESYNC_LIMIT);
     cw_beacon_t beacon = {
         .sender = identity_id(),
         .root = timesync_driver(),
         .epoch = timesync_epoch(),
-        .sequence = kept_get(&timesync.sequence),
+        .sequence = guarded_u16_get(&timesync.sequence),
         .hops = leads() ? 0 : hops,
 #if CAUSEWAY_MIC_BYTES
         /* If the time comes round before it is written, this beacon is a round old, and nobody minds it. */
-        .flags = (uint8_t)((in_sync ? CW_BEACON_IN_SYNC : 0) | netclock_round(netclock_estimate(now))
+        .flags = (uint8_t)((in_sync ? CW_BEACON_IN_SYNC : 0) | network_time_round(network_time_estimate(now))
                                                                    << CW_BEACON_ROUND),
 #else
         .flags = in_sync ? CW_BEACON_IN_SYNC : 0,
@@ -595,9 +570,8 @@ void timesync_fill(uint8_t *payload, uint32_t now)
         beacon.flags = 0;
     }
     cw_beacon_put(payload, &beacon);
-    if (REPAIR) {
+    if (REPAIR)
         repair_fill(payload, now);
-    }
     plan_next(now);
 }
 
@@ -607,15 +581,14 @@ void timesync_fill(uint8_t *payload, uint32_t now)
  * not be heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
-    if ((is_root() || is_successor()) && intent != (listens() ? QUESTION : BEACON)) {
+    if ((is_root() || is_successor()) && intent != (listens() ? QUESTION : BEACON))
         return false;
-    }
     return intent == NOTHING || !clock_before(now + (is_root() ? PLAN_ROOT : PLAN_MOTE), beacon_at);
 }
 
 bool timesync_sound(uint32_t now)
 {
     bool role = is_root() ? leads() || listens() : timesync.state == FOLLOWING || timesync.state == LOST;
-    return role && plan_is_sound(now) && (timesync.state != FOLLOWING || syncline_sound(now)) &&
-           netclock_sound(now);
+    return role && plan_is_sound(now) && (timesync.state != FOLLOWING || clock_fit_sound(now)) &&
+           network_time_sound(now);
 }

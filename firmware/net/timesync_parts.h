@@ -7,7 +7,7 @@
 #include "causeway/records.h"
 #include "hal/radio.h"
 #include "identity.h"
-#include "kept.h"
+#include "guarded_u16.h"
 #include "role.h"
 #include "timesync.h"
 
@@ -31,8 +31,8 @@ typedef enum {
 typedef enum { NOTHING, QUESTION, ANSWER, BEACON } intent_t;
 
 typedef struct {
-    kept_t epoch;    /* first: the testbed reads it there (basestation/testbed/images.py) */
-    kept_t sequence; /* who drives: of the last beacon sent; else the last one taken */
+    guarded_u16_t epoch;    /* first: the testbed reads it there (basestation/testbed/images.py) */
+    guarded_u16_t sequence; /* who drives: of the last beacon sent; else the last one taken */
     state_t state;
     uint8_t burst;        /* quick beacons left, or a listening root's questions */
     uint32_t last_beacon; /* who drives: when the last one went out */

@@ -1,11 +1,11 @@
-/** The counters of a mote's messaging. Its modules (messaging, stamping, judging, relaying, hushing, health,
- * commands) count in them.
+/** The counters of a mote's messaging. Its modules (messaging, stamping, admission, forwarding, suppression,
+ * health, commands) count in them.
  */
 #ifndef NET_TRAFFIC_H
 #define NET_TRAFFIC_H
 
 #include "causeway_layout.h"
-#include "count.h"
+#include "small.h"
 #include "outbox.h"
 
 /** Since start; they wrap. Every frame heard and every message handed in ends in one of them. */
@@ -24,7 +24,7 @@ typedef struct {
     uint16_t foreign;    /* frames ignored: another group, type, length, or not for us */
     uint16_t beacons;    /* beacons heard */
     uint16_t repeated;   /* data sent once more: nobody nearer was heard passing it on */
-    uint16_t hushed;     /* data not sent (again): others have passed it on */
+    uint16_t suppressed; /* data not sent (again): others have passed it on */
 #ifdef CAUSEWAY_REPAIR_BITS
     uint16_t repaired; /* of those sent: they had been before, and the gateway had missed them */
 #endif

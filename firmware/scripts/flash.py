@@ -22,8 +22,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import avrdude
+import build_layout
 import image as images
-import layout
 
 PROJECT = Path(__file__).resolve().parents[2]
 COLUMNS = (
@@ -108,14 +108,14 @@ def load_batch(image_path: Path) -> Batch:
     if not image_path.exists():
         raise images.ImageError(f"{_short(image_path)} is not built: pio run -e {image_path.parent.name}")
     image = images.load(image_path)
-    record = image_path.parent / layout.RECORD
+    record = image_path.parent / build_layout.RECORD
     try:
         about = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise images.ImageError(
             f"{_short(record)} is missing; the build puts it beside the image: build again"
         ) from None
-    if about["elf_sha256"] != layout.sha256_of(image_path):
+    if about["elf_sha256"] != build_layout.sha256_of(image_path):
         raise images.ImageError(f"{_short(record)} belongs to another image: build again")
     return Batch(image, {**about, "image_sha256": image.sha256})
 
@@ -271,10 +271,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         batch = load_batch(options.image or PROJECT / ".pio" / "build" / options.environment / "firmware.elf")
         for node_id in options.ids:
-            layout.check_id(node_id, batch.app, batch.about["motes"])
+            build_layout.check_id(node_id, batch.app, batch.about["motes"])
         options.port = avrdude.port_of(options.port, options.programmer)
         return flash(batch, options.ids, Inventory(options.inventory), options)
-    except (images.ImageError, layout.BuildError, avrdude.ProgrammingError) as error:
+    except (images.ImageError, build_layout.BuildError, avrdude.ProgrammingError) as error:
         print(f"error: {error}", file=sys.stderr)
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import build_layout
 import image as images
-import layout
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,10 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.id is None:
             print(f"node id {image.node_id}, at {image.id_flash:#x} in flash")
             return 0
-        check(options.image.parent / layout.RECORD, options.id)
+        check(options.image.parent / build_layout.RECORD, options.id)
         write(image.with_id(options.id), options.output)
         print(f"{options.output}: node id {options.id}", file=sys.stderr)
-    except (images.ImageError, layout.BuildError) as error:
+    except (images.ImageError, build_layout.BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
@@ -50,7 +50,7 @@ def check(record: Path, node_id: int) -> None:
     """Check that the deployment has this id, if the build's record lies beside the image."""
     if record.exists():
         about = json.loads(record.read_text(encoding="utf-8"))
-        layout.check_id(node_id, about["app"], about["motes"])
+        build_layout.check_id(node_id, about["app"], about["motes"])
 
 
 def write(image: images.Image, path: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_picture(tmp_path):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_the_documents_tables_are_made_by_one_command(tmp_path, monkeypatch):
     monkeypatch.setattr(schemes_document, "MOTES", (10,))
     result = run("--document", str(tmp_path), "--messages", "60")

@@ -70,7 +70,7 @@ printf '%s\\n' "${COMPREPLY[@]}" "options=$options"
 
 
 def slow(line, answer):
-    return pytest.param(line, answer, marks=pytest.mark.slow)
+    return pytest.param(line, answer, marks=pytest.mark.wide)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from basestation.cli.figures import command
 from basestation.figures import algorithm_tables
 
 
-@pytest.mark.parametrize("drawn", [(2, 7), pytest.param((2, 3, 4, 5, 6, 7), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("drawn", [(2, 7), pytest.param((2, 3, 4, 5, 6, 7), marks=pytest.mark.wide)])
 def test_everything_is_written(tmp_path, monkeypatch, drawn):
     monkeypatch.setattr(figures, "TITLES", {figure: figures.TITLES[figure] for figure in drawn})
     monkeypatch.setattr(algorithm_tables, "FAULT_RUNS", 5)

@@ -174,7 +174,7 @@ def test_no_log_ends_a_command_in_a_traceback(run_log, command):
         check(run_log, name, raw, command)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_log_at_all_ends_a_command_in_a_traceback(run_log, command):
     for name, raw in odd_logs(run_log):

@@ -71,7 +71,7 @@ def stamp_cases() -> list[Any]:
     """The same as parameters of a test: two thirds of the golden ones are slow, since each is compiled."""
     golden = deployments()[::2]
     slow = [one for one in golden if number_of(one.network.name) % 3]
-    return [pytest.param(one, marks=[pytest.mark.slow] if one in slow else []) for one in stamp_deployments()]
+    return [pytest.param(one, marks=[pytest.mark.wide] if one in slow else []) for one in stamp_deployments()]
 
 
 def stamp_deployments() -> list[Deployment]:

@@ -45,7 +45,7 @@ MESSAGES = [
     "foreign",
     "beacons",
     "repeated",
-    "hushed",
+    "suppressed",
 ]
 SYNC = ["accepted", "repeated", "outliers", "restarts", "foreign", "old", "conflicts"]
 
@@ -57,7 +57,7 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
     `app` is one of firmware/apps, or the path of a folder.
     """
     folder, firmware = build_folder(deployment), ROOT / "firmware"
-    wrapped = firmware / "net/netclock.c"  # apart: the linker sees no calls within one unit
+    wrapped = firmware / "net/network_time.c"  # apart: the linker sees no calls within one unit
     shared = [*sorted(firmware.glob("core/*.c")), *sorted({*firmware.glob("net/*.c")} - {wrapped})]
     own = [
         wrapped,
@@ -76,7 +76,12 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
     command = [gcc, *FLAGS, *checks, "-O1", "-fPIC", *include, *options]
     key = key_of(" ".join(command), *headers)  # the folder's name stands for what is in it
     common = build(folder / f"net-{key}-{key_of(*shared)}.o", [*command, "-c", one_unit(folder, shared)])
-    link = ["-shared", "-Wl,-Bsymbolic", "-Wl,--wrap=netclock_set", f"-DHOST_GATEWAY={int(app == 'gateway')}"]
+    link = [
+        "-shared",
+        "-Wl,-Bsymbolic",
+        "-Wl,--wrap=network_time_set",
+        f"-DHOST_GATEWAY={int(app == 'gateway')}",
+    ]
     target = folder / f"{Path(app).name}-{key}-{key_of(' '.join(link), *shared, *own)}.so"
     return build(target, [*command, *link, *own, common])
 

@@ -175,7 +175,7 @@ def test_no_cycle_is_lost_in_sleeps(clock: Callable[[bool], Clock], timer: int) 
     assert naps > 500
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
 def test_no_cycle_is_lost_in_hours_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
     naps, _, seconds, *_ = clock(True)(2, timer, 80_000).split()
@@ -252,7 +252,7 @@ def test_local_time_is_exact_to_the_cycle_over_sleeps(
     assert found["early"] == found["deaf"] == found["unsound"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
 @pytest.mark.parametrize("ppm", [-100, 100])
 def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(

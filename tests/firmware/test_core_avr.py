@@ -104,7 +104,7 @@ def test_golden_vectors_on_the_emulated_mote(
 
 @pytest.mark.parametrize(
     "deployment",
-    [pytest.param(one, marks=[pytest.mark.slow] if at % 3 else []) for at, one in enumerate(LAYOUTS)],
+    [pytest.param(one, marks=[pytest.mark.wide] if at % 3 else []) for at, one in enumerate(LAYOUTS)],
     ids=name_of,
 )
 def test_golden_vectors_under_the_sanitizers(

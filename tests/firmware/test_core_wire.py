@@ -86,7 +86,7 @@ def one_of(vectors: dict[str, Any]) -> Any:
     """Each layout is compiled. Fast: every third by TinyOS 1, the next by TinyOS 2: all schemes, both boards."""
     network = vectors["deployment"]["network"]
     slow = number_of(network["name"]) % 3 != network["tinyos"] - 1
-    return pytest.param(vectors, marks=[pytest.mark.slow] if slow else [], id=network["name"])
+    return pytest.param(vectors, marks=[pytest.mark.wide] if slow else [], id=network["name"])
 
 
 @pytest.mark.parametrize("vectors", [one_of(vectors) for vectors in LAYOUTS])

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import avrdude
+import build_layout
 import flash
 import image
-import layout
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -442,9 +442,9 @@ def test_an_unknown_programming_board_is_refused():
 )
 def test_an_image_starts_with_an_id_that_fits(app, motes, expected, monkeypatch):
     monkeypatch.delenv("CAUSEWAY_NODE_ID", raising=False)
-    assert layout.node_id(None, app, motes) == expected
+    assert build_layout.node_id(None, app, motes) == expected
     monkeypatch.setenv("CAUSEWAY_NODE_ID", str(expected))
-    assert layout.node_id("3", app, motes) == expected
+    assert build_layout.node_id("3", app, motes) == expected
 
 
 @pytest.mark.parametrize(
@@ -453,5 +453,5 @@ def test_an_image_starts_with_an_id_that_fits(app, motes, expected, monkeypatch)
 )
 def test_an_id_that_does_not_fit_ends_the_build(text, app, why, monkeypatch):
     monkeypatch.delenv("CAUSEWAY_NODE_ID", raising=False)
-    with pytest.raises(layout.BuildError, match=why):
-        layout.node_id(text, app, 20)
+    with pytest.raises(build_layout.BuildError, match=why):
+        build_layout.node_id(text, app, 20)

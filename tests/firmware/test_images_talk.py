@@ -199,7 +199,7 @@ class Network:
         pytest.param(("micaz", 1), id="micaz_tinyos1"),
         pytest.param(("mica2", 1), id="mica2_tinyos1"),
         *(  # tests/testbed/test_run.py has both TinyOS versions side by side
-            pytest.param((board, 2), id=f"{board}_tinyos2", marks=pytest.mark.slow)
+            pytest.param((board, 2), id=f"{board}_tinyos2", marks=pytest.mark.wide)
             for board in ("micaz", "mica2")
         ),
     ],
@@ -528,7 +528,7 @@ def test_bytes_are_in_time(minute: Run) -> None:
     assert_bytes_were_in_time(minute)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_ten_minutes(network: Network) -> None:
     """No clock loses or gains a cycle, nothing is late, nothing is lost but to two frames at once."""
     run = network.run(600)

@@ -29,14 +29,14 @@ class Starts:
         """Seconds that a start waits; it pats the watchdog each second at least."""
         ctypes.c_uint8.in_dll(self.c, "host_cause").value = cause
         before, waits, pats = self.c.clock_now(), self.word("host_waits"), self.word("host_pats")
-        self.c.restarts_wait()
+        self.c.restart_backoff_wait()
         waited = (self.c.clock_now() - before) % (1 << 32) / HZ
         assert waited <= self.word("host_waits") - waits == self.word("host_pats") - pats
         return waited
 
     def runs(self, seconds: float) -> None:
         now = self.c.clock_now()
-        self.c.restarts_step(ctypes.c_uint32(now + int(seconds * HZ)))
+        self.c.restart_backoff_step(ctypes.c_uint32(now + int(seconds * HZ)))
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from packet_formats.messages import Data
 from tests.firmware.net_world import HZ, Node, World, library
 
 HOURS = 5 * 3600 * HZ
-LINE = 24  # bytes of netclock.c's line_t on this machine
+LINE = 24  # bytes of network_time.c's line_t on this machine
 FRAME = 48  # of outbox_frame_t
 TIMESYNC = 36  # of timesync_shared_t: epoch at 0, sequence at 4, state at 8
 LOOKED_AT = {"own_boots": 6, "timesync": 12}  # seconds: at the next message, at the next beacon

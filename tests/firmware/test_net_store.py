@@ -17,8 +17,8 @@ class Eeprom:
 
     def __init__(self, gcc: str, deployment: Deployment) -> None:
         self.c = ctypes.CDLL(str(library(gcc, deployment, "mote")))
-        self.c.store_count_boot.restype = ctypes.c_uint16
-        self.c.store_epoch.restype = ctypes.c_uint8
+        self.c.boot_store_count_boot.restype = ctypes.c_uint16
+        self.c.boot_store_epoch.restype = ctypes.c_uint8
         self.cells = (ctypes.c_uint8 * SIZE).in_dll(self.c, "host_eeprom")
         self.load(b"\xff" * SIZE)
 
@@ -28,9 +28,9 @@ class Eeprom:
     def changes(self, epoch: int | None = None) -> tuple[int, list[tuple[int, int]]]:
         """The count of a start, and what it wrote where, in order."""
         ctypes.c_uint16.in_dll(self.c, "host_eeprom_writes").value = 0
-        boots = int(self.c.store_count_boot())
+        boots = int(self.c.boot_store_count_boot())
         if epoch is not None:
-            self.c.store_keep_epoch(epoch)
+            self.c.boot_store_keep_epoch(epoch)
         count = ctypes.c_uint16.in_dll(self.c, "host_eeprom_writes").value
         written = (ctypes.c_uint16 * 2 * 64).in_dll(self.c, "host_eeprom_written")
         return boots, [(int(at), int(value)) for at, value in written[:count]]
@@ -47,7 +47,7 @@ def test_a_start_a_second_wears_no_cell_out_in_a_month(eeprom: Eeprom) -> None:
     for expected in range(starts):
         boots, changed = eeprom.changes(epoch=expected % 256)
         assert boots == expected
-        assert eeprom.c.store_epoch() == expected % 256
+        assert eeprom.c.boot_store_epoch() == expected % 256
         writes.update(at for at, _ in changed)
     assert max(writes.values()) <= 2 * starts / ENTRIES
     assert max(writes.values()) / starts * 86400 * 30 <= ENDURANCE
@@ -68,17 +68,17 @@ def test_a_reset_while_a_start_is_counted(eeprom: Eeprom, boots: int, starts: in
         for torn in set(range(256)) - {value}:
             cells[at] = torn
             eeprom.load(bytes(cells))
-            assert eeprom.c.store_epoch() == 7
-            assert eeprom.c.store_count_boot() == boots
+            assert eeprom.c.boot_store_epoch() == 7
+            assert eeprom.c.boot_store_count_boot() == boots
         cells[at] = value
 
 
 def test_older_firmwares_cells_are_read(eeprom: Eeprom) -> None:
     eeprom.cells[4], eeprom.cells[5], eeprom.cells[8] = 0x34, 0x12, 9
-    assert eeprom.c.store_epoch() == 9
-    assert eeprom.c.store_count_boot() == 0x1235
-    assert eeprom.c.store_epoch() == 9
-    eeprom.c.store_keep_epoch(10)
-    assert eeprom.c.store_count_boot() == 0x1236
-    assert eeprom.c.store_epoch() == 10
+    assert eeprom.c.boot_store_epoch() == 9
+    assert eeprom.c.boot_store_count_boot() == 0x1235
+    assert eeprom.c.boot_store_epoch() == 9
+    eeprom.c.boot_store_keep_epoch(10)
+    assert eeprom.c.boot_store_count_boot() == 0x1236
+    assert eeprom.c.boot_store_epoch() == 10
     assert bytes(eeprom.cells[4:9]) == b"\x34\x12\xff\xff\x09"

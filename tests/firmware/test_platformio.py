@@ -9,8 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import build_layout
 import image
-import layout
 import path_cppcheck
 import pypi_scons
 import pytest
@@ -200,7 +200,7 @@ def test_all_images_build_without_registry_and_packages(project):
         assert set(vectors) == {(0x0C, 0x94)}  # `jmp`s to the lower half of flash: none is shortened
         about = json.loads((folder / "firmware.json").read_text())
         assert (about["environment"], about["board"], about["app"]) == (environment, board, app)
-        assert about["elf_sha256"] == layout.sha256_of(folder / "firmware.elf")
+        assert about["elf_sha256"] == build_layout.sha256_of(folder / "firmware.elf")
     assert (
         f"#define CAUSEWAY_RADIO_CC1000{'':<15}1"
         in (project.build("mica2") / "include/causeway_layout.h").read_text()
@@ -211,24 +211,24 @@ def test_the_key_goes_into_the_build_folder_alone_for_its_owner(root, tmp_path):
     """No key's file, one that others may read, and no key any more: each is seen."""
     text = (root / "examples/micaz.toml").read_text()
     path, key, build = tmp_path / "site.toml", tmp_path / "site.key", tmp_path / "build"
-    target = build / "include" / layout.KEY_HEADER
+    target = build / "include" / build_layout.KEY_HEADER
     path.write_text(text + '\n[security]\nmic = 4\nkey = "site.key"\n')
-    deployment, header = layout.read(root, path, "micaz")
-    with pytest.raises(layout.BuildError, match=r"site\.key: No such file"):
-        layout.write_key(root, path, deployment, build)
+    deployment, header = build_layout.read(root, path, "micaz")
+    with pytest.raises(build_layout.BuildError, match=r"site\.key: No such file"):
+        build_layout.write_key(root, path, deployment, build)
     key.write_text("00112233445566778899aabbccddeeff\n")
     key.chmod(0o644)
-    with pytest.raises(layout.BuildError, match=r"chmod 600") as refused:
-        layout.write_key(root, path, deployment, build)
+    with pytest.raises(build_layout.BuildError, match=r"chmod 600") as refused:
+        build_layout.write_key(root, path, deployment, build)
     assert "00112233" not in str(refused.value)
     key.chmod(0o600)
-    layout.write_key(root, path, deployment, build)
+    build_layout.write_key(root, path, deployment, build)
     assert target.stat().st_mode & 0o777 == 0o600
     assert build.stat().st_mode & 0o777 == 0o700, "images hold the key too"
     assert "0x00, 0x11, 0x22" in target.read_text()
     assert "0x00, 0x11, 0x22" not in header
     path.write_text(text)
-    layout.write_key(root, path, layout.read(root, path, "micaz")[0], build)
+    build_layout.write_key(root, path, build_layout.read(root, path, "micaz")[0], build)
     assert not target.exists()
 
 
@@ -287,13 +287,13 @@ def test_the_reason_is_named(root, tmp_path, old, new, why):
         text = re.sub(r"^channel.*\n", "", text, flags=re.MULTILINE)
     assert old in text
     path.write_text(text.replace(old, new, 1))
-    with pytest.raises(layout.BuildError, match=re.escape(why)):
-        layout.read(root, path, "micaz")
+    with pytest.raises(build_layout.BuildError, match=re.escape(why)):
+        build_layout.read(root, path, "micaz")
 
 
 def test_a_deployment_that_is_not_there_is_named(root, tmp_path):
-    with pytest.raises(layout.BuildError, match=r"none\.toml: No such file"):
-        layout.read(root, tmp_path / "none.toml", "micaz")
+    with pytest.raises(build_layout.BuildError, match=r"none\.toml: No such file"):
+        build_layout.read(root, tmp_path / "none.toml", "micaz")
 
 
 def test_tests_pass_and_fail_alike_on_the_host_and_on_the_emulated_chip(project, require_tool):
@@ -402,7 +402,7 @@ def test_size_and_compile_commands(project):
 
 
 @pytest.mark.parametrize(
-    ("environment", "node_id"), [pytest.param("micaz", 0, marks=pytest.mark.slow), ("micaz_gateway", 23)]
+    ("environment", "node_id"), [pytest.param("micaz", 0, marks=pytest.mark.wide), ("micaz_gateway", 23)]
 )
 def test_the_image_as_it_ships_runs_and_speaks_under_the_id_written_into_it(
     pio, root, testbed, tmp_path, environment, node_id
@@ -482,15 +482,15 @@ def test_the_core_is_a_library_of_somebody_else_s_project(pio, root, tmp_path):
 def test_which_app_is_built(root, tmp_path, monkeypatch):
     monkeypatch.delenv("CAUSEWAY_APP", raising=False)
     apps = root / "firmware" / "apps"
-    assert layout.find_app(root, "mote") == apps / "mote"
+    assert build_layout.find_app(root, "mote") == apps / "mote"
     (tmp_path / "mote").mkdir()
     (tmp_path / "mote" / "app.c").write_text("")
-    assert layout.find_app(root, str(tmp_path / "mote")) == tmp_path / "mote"
+    assert build_layout.find_app(root, str(tmp_path / "mote")) == tmp_path / "mote"
     monkeypatch.setenv("CAUSEWAY_APP", str(tmp_path / "mote"))
-    assert layout.find_app(root, "mote") == tmp_path / "mote"
-    assert layout.find_app(root, "gateway") == apps / "gateway"
-    assert layout.app_sources(root, apps / "gateway") == [apps / "gateway"]
-    assert layout.app_sources(root, tmp_path / "mote") == [
+    assert build_layout.find_app(root, "mote") == tmp_path / "mote"
+    assert build_layout.find_app(root, "gateway") == apps / "gateway"
+    assert build_layout.app_sources(root, apps / "gateway") == [apps / "gateway"]
+    assert build_layout.app_sources(root, tmp_path / "mote") == [
         tmp_path / "mote",
         root / "firmware" / "net" / "mote",
     ]
@@ -503,8 +503,8 @@ def test_which_app_is_built(root, tmp_path, monkeypatch):
     }
     for word, why in wrong.items():
         monkeypatch.setenv("CAUSEWAY_APP", word)
-        with pytest.raises(layout.BuildError, match=f"{why}; in firmware/apps there are alarm, mote"):
-            layout.find_app(root, "mote")
+        with pytest.raises(build_layout.BuildError, match=f"{why}; in firmware/apps there are alarm, mote"):
+            build_layout.find_app(root, "mote")
 
 
 class TestScons:

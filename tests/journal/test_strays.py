@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from basestation.arrivals import Arrival
 from basestation.cli import cli
-from basestation.cli.run_log import open_log
 from basestation.journal.retention import Keep, remove_old
 from basestation.journal.strays import NAME, known_after, known_before
 from basestation.live.guard import Verdict
+from basestation.live.run_log import open_log
 from basestation.live.station import Station
 from packet_formats.layout import layout_of
 from packet_formats.records import Health
@@ -83,7 +83,7 @@ def test_it_goes_with_its_run(tmp_path: Path) -> None:
 def test_why_knows_it(tmp_path: Path) -> None:
     """It is in no causal graph; and the live page, which asks, gives the key by standard input."""
     run, _ = listened(tmp_path, OLD)
-    asked = CliRunner().invoke(cli, ["why", str(run), "1#2@3", "--key-from-input"], input=KEY.secret)
+    asked = CliRunner().invoke(cli, ["why", str(run), "1#2@3", "--key", "-"], input=KEY.secret.hex())
     assert asked.exit_code == 0, asked.stderr
     assert asked.stdout.startswith("1#2 was held 0.0 ms.")
     assert "Mote 1 or its gateway had lost the time: nobody can order it" in asked.stdout

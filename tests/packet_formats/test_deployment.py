@@ -394,7 +394,7 @@ def test_two_motes_do_not_share_an_id_or_a_name() -> None:
 
 
 def test_health_comes_as_often_as_the_firmware_sends_it(root):
-    text = (root / "firmware" / "net" / "mote" / "mote.h").read_text()
+    text = (root / "firmware" / "net" / "mote" / "timers.h").read_text()
     scheduled, always = re.findall(r"define MOTE_HEALTH_PERIOD \((\d+) \* ", text)
     setup = load(root / "examples" / "micaz_months.toml")
     assert setup.health_seconds == int(scheduled)

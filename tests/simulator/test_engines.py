@@ -163,7 +163,7 @@ def test_the_smallest_and_a_large_network(motes):
         assert_engines_agree(stream, scheme, policies=[("cbd", 60), ("dapw", 60)])
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
 def test_both_engines_make_the_same_long_stream(delay_clock, reception):
     for seed, network in enumerate([None, relayed_network()]):

@@ -15,20 +15,21 @@ from __future__ import annotations
 import math
 import random
 import sys
-from dataclasses import replace
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from basestation.testbed.air import message_of
+from basestation.testbed.grid_run import run_on_grid
+from basestation.testbed.images import PROJECT
 from basestation.testbed.judge import judge
+from basestation.testbed.scenario import ScenarioNetwork
+from basestation.testbed.setup import Wish
 from basestation.testbed.truth_log import Event, Signal
+from packet_formats.deployment import load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from tests.soak.running import Piece, Search
-from tools.stabilize import SETTINGS, Bench, bench
 
 AIM = 100
+MOTES = 6
 NS = 1e9
 SETTLED = 24.0  # seconds: two beacon periods after the last mote was switched on
 SHORT, LONG = (
@@ -75,20 +76,15 @@ def row_of(seconds: float) -> str:
     return f"{'up to an hour' if seconds < LONGEST else 'three hours'}, rate {rate_of(seconds)}"
 
 
-@cache
-def network(rate: float) -> Bench:
-    return bench(replace(SETTINGS["micaz"], motes=6, rate=rate))
-
-
 def storm(number: int, seconds: float | None = None) -> Piece:
     length = seconds_of(number) if seconds is None else seconds
-    made = network(rate_of(length))
-    (root,) = made.network.gateways
-    with TemporaryDirectory(prefix="causeway-root-storm-") as folder:
-        events = made.run(number + 1, timeline(number, root, length), length, Path(folder))
-    report = judge(events, [made.network])
+    wish = Wish(seed=number + 1, seconds=length, script=timeline(number, MOTES, length))
+    deployment = load(PROJECT / "examples" / "micaz.toml")
+    with run_on_grid(deployment, MOTES, wish, rate_of(length)) as (read, network):
+        events = list(read)
+    report = judge(events, [network])
     (found,) = report.networks
-    unsynced = _unsynced(events, made)
+    unsynced = _unsynced(events, network)
     faults = {
         "pairs of stamps contradict happened-before": found.order.broken,
         "pairs delivered in the wrong order": found.delivered.inverted,
@@ -111,9 +107,9 @@ def storm(number: int, seconds: float | None = None) -> Piece:
     return Piece(row_of(length), counts, told)
 
 
-def _unsynced(events: list[Event], made: Bench) -> int:
+def _unsynced(events: list[Event], network: ScenarioNetwork) -> int:
     """Messages whose own sender said, long after the start, that it is out of sync."""
-    deployment = made.network.deployment
+    deployment = network.deployment
     layout = layout_of(deployment)
     count = 0
     for event in events:
@@ -121,7 +117,7 @@ def _unsynced(events: list[Event], made: Bench) -> int:
             continue
         raw = message_of(event, deployment.network.board, layout.tinyos)
         message = decode_message(raw, layout) if raw else None
-        own = isinstance(message, Data) and event.node == made.network.node_of(message.source)
+        own = isinstance(message, Data) and event.node == network.node_of(message.source)
         count += own and isinstance(message, Data) and not message.in_sync
     return count
 

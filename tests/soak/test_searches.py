@@ -195,7 +195,7 @@ def test_what_a_station_holds_is_measured_by_its_parts():
 
 @pytest.mark.parametrize(
     ("keyed", "timed"),
-    [(False, False), *(pytest.param(keyed, True, marks=pytest.mark.slow) for keyed in (False, True))],
+    [(False, False), *(pytest.param(keyed, True, marks=pytest.mark.wide) for keyed in (False, True))],
 )
 def test_a_station_that_is_full_does_not_grow(monkeypatch, keyed, timed):
     """Two motes, each of which has booted eight times within the first half of the line."""
@@ -224,7 +224,7 @@ def test_a_strangers_message_is_not_the_motes():
     assert not storm.is_of(sent, Data(3, 26, (6, 0), hops=2, data=b"xb"))
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_killed_ingests():
     found = kills.piece(kills.TURN - 2)
     assert found.faults == []

@@ -219,7 +219,7 @@ def kill_half_way(cluster, checkout, job):
         assert re.search(r"Lost (executor|task)", log.read_text()), "the worker was not missed"
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_the_manual_as_printed(tmp_path, root, require_tool):
     """Ingest, continuum, links and watch on a cluster whose workers die come to what one machine makes alone."""
     require_tool("java")

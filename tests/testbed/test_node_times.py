@@ -15,7 +15,7 @@ from packet_formats.deployment import load
 from tests.testbed.worlds import SECOND, network
 
 LINES = """
-#include "net/netclock.c"
+#include "net/network_time.c"
 void put(uint32_t local, uint32_t network, uint16_t part, int16_t skew, int32_t behind, uint32_t since, uint8_t slew)
 {
     lines[0] = (line_t){local, network, part, skew, behind, since, slew};
@@ -25,9 +25,9 @@ words = st.integers(0, 2**32 - 1)
 
 
 @pytest.fixture(scope="module")
-def netclock(root, require_tool, tmp_path_factory):
-    """netclock.c for this machine, its lines written from outside."""
-    folder = tmp_path_factory.mktemp("netclock")
+def network_time(root, require_tool, tmp_path_factory):
+    """network_time.c for this machine, its lines written from outside."""
+    folder = tmp_path_factory.mktemp("network_time")
     source, library = folder / "lines.c", folder / "lines.so"
     source.write_text(LINES)
     (folder / "causeway_layout.h").write_text(cheader.render(load(root / "examples/micaz.toml")))
@@ -43,7 +43,7 @@ def netclock(root, require_tool, tmp_path_factory):
     )
     subprocess.run([require_tool("gcc"), "-shared", "-fPIC", *include, "-o", library, source], check=True)
     loaded = ctypes.CDLL(str(library))
-    loaded.netclock_shown.restype = ctypes.c_uint32
+    loaded.network_time_shown.restype = ctypes.c_uint32
     return loaded
 
 
@@ -57,12 +57,14 @@ def netclock(root, require_tool, tmp_path_factory):
     slew=st.sampled_from([1, 6]),
     elapsed=st.integers(-1000, 1 << 22),
 )
-def test_the_arithmetic_is_the_firmwares(netclock, start, time, part, skew, behind, before, slew, elapsed):
+def test_the_arithmetic_is_the_firmwares(
+    network_time, start, time, part, skew, behind, before, slew, elapsed
+):
     since = (start - 256 * before) % 2**32
     local = (start + elapsed) % 2**32
-    netclock.put(start, time, part, skew, behind, since, slew)
+    network_time.put(start, time, part, skew, behind, since, slew)
     lines = bytes(LINE.size) + LINE.pack(start, time, part, skew, behind, since, slew)
-    told = netclock.netclock_shown(ctypes.c_uint32(local))
+    told = network_time.network_time_shown(ctypes.c_uint32(local))
     assert shown(lines, 1, local) == told
     with_rounds = bytes(LINE.size + 1) + lines[LINE.size :] + b"\x05"  # of a network with a key
     assert shown(with_rounds, 1, local) == told

@@ -16,7 +16,7 @@ def test_timelines_turn_the_root_off_and_on() -> None:
     assert seconds_of(0) < seconds_of(SEARCH.aim - 1)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_a_storm() -> None:
     found = storm(0)
     assert not found.faults

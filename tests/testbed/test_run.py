@@ -116,7 +116,7 @@ def test_mica2(log):
     assert found["fates"]["arrived"] > 0.9 * found["fates"]["stamped"] > 50
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_two_versions_of_tinyos_share_an_ether(log, tmp_path):
     """On one channel; neither takes the other's frames for its own."""
     one, two = tmp_path / "one.toml", tmp_path / "two.toml"
@@ -185,7 +185,7 @@ def test_the_scenario_names_the_line_that_is_wrong(tmp_path):
         bad.finish()
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_ten_minutes_in_the_line_in_the_sand(log, root):
     """Twenty motes at the places of a real deployment, in recorded noise."""
     data = Path(root).parent / "shared" / "data"

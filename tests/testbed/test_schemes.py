@@ -9,10 +9,10 @@ import pytest
 
 from basestation.causality.truth import VectorTruth
 from basestation.causality.violations import count_violations
-from basestation.testbed.field_check import check_graph
 from basestation.testbed.through_station import run_field
 from packet_formats.layout import layout_of
 from tests.cli.test_listen import delivered
+from tests.testbed.graph_check import check_graph
 from tests.testbed.test_through_station import basestation
 from tools.schemes_table import (
     MOTES,
@@ -35,7 +35,7 @@ SLOW = ("sequence", "last-sender", "vector", "delta-vector", "shlc")
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in SCHEMES],
+    params=[pytest.param(name, marks=[pytest.mark.wide] if name in SLOW else []) for name in SCHEMES],
 )
 def run(request, testbed, platformio):
     """A network that has the time; then its gateway is deaf for a second, and all goes on.
@@ -118,7 +118,7 @@ def test_a_run_counts_from_when_every_mote_was_heard():
     assert counted == {(send.source, send.index) for send in later}
 
 
-@pytest.mark.parametrize("scheme", ["barrier", pytest.param("vector", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["barrier", pytest.param("vector", marks=pytest.mark.wide)])
 def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, tmp_path, testbed, platformio):
     (tmp_path / "net.toml").write_text(deployment_of(scheme).to_toml())
     source = f"testbed@net.toml?rate={RATE:g}&seconds=6&pace=3"

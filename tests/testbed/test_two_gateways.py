@@ -35,7 +35,7 @@ def records(events: list[Event], node: int, layout) -> list[Heard | Idle]:
     return found
 
 
-@pytest.mark.parametrize("board", ["barrier", pytest.param("mica2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("board", ["barrier", pytest.param("mica2", marks=pytest.mark.wide)])
 def test_an_idle_record_never_passes_a_frame(board, root: Path):
     deployment = load(root / "examples" / f"{board}.toml")
     deployment = replace(deployment, network=replace(deployment.network, hops=1))

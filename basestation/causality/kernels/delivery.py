@@ -51,7 +51,7 @@ def _merge_runs(
 
 @compiled
 def _sort_runs(items: Ints, top: Ints, kn: Ints, source: Ints, last: Ints) -> None:
-    """Merge sort arrival numbers by `less`. Arrivals are nearly in order, so sorted neighbours are left alone."""
+    """Merge sort arrival numbers by `less`. Arrivals are nearly in order, so sorted neighbours are skipped."""
     count, run = len(items), 16
     for low in range(0, count, run):
         for i in range(low + 1, min(low + run, count)):

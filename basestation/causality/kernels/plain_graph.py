@@ -30,11 +30,11 @@ class Nodes(NamedTuple):
     arrived: Flags
     settled: Flags
     dropped: Flags  # out of the window
-    alone: Flags  # its number was another's: it is in no list
+    alone: Flags  # another message had its number: it is in no list
     before: Ints  # in its mote's list
     after: Ints
     cause: Ints
-    first: Ints  # the oldest of its causes: one that left the window stays beside a new one
+    first: Ints  # its oldest cause, which stays after it left the window
     shown: NDArray[np.int32]  # what may have led to it
     # The same, for its effects; before it is settled, what causes that left hand on
     doubtful: NDArray[np.int32]
@@ -69,7 +69,7 @@ class Limits(NamedTuple):
 
 @compiled
 def _gap(nodes: Nodes, one: int, reach: int) -> int:
-    """The tick up to which something may be missing among its own causes."""
+    """The tick up to which its own causes may be incomplete."""
     if not nodes.arrived[one]:
         return LONG_AGO
     late = nodes.time[one] + reach
@@ -217,7 +217,7 @@ def add_messages(nodes: Nodes, newest: Ints, at: Ints, heard: Ints, time: Ints, 
 
 @compiled
 def finish(nodes: Nodes, newest: Ints, at: Ints, limits: Limits) -> None:
-    """Nothing more comes: settle everything."""
+    """Settle everything at the end of the log."""
     while at[SETTLED] < at[COUNT]:
         _settle(nodes, newest, at[SETTLED], limits)
         at[SETTLED] += 1

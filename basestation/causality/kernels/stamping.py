@@ -15,7 +15,7 @@ from basestation.causality import modular
 
 from .compiled import compiled
 
-Ints = NDArray[Any]  # of any width: numba compiles for what it is given
+Ints = NDArray[Any]  # of any width: numba compiles one version for each
 
 SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3  # as in basestation.causality.stream
 KN, DPC1, HLC, SHLC = 0, 1, 2, 3
@@ -43,7 +43,7 @@ def _raise_top(top: Ints, kn: Ints, mote: int, new_top: int) -> None:
 
 @compiled
 def _bound(top: Ints, kn: Ints, mote: int, rt: int, lead: int) -> int:
-    """Forget a top beyond rt + lead: no clock can be that far ahead, so the state is faulty."""
+    """Drop a top beyond rt + lead: no clock can be that far ahead, so the state is faulty."""
     if top[mote] <= rt + lead:
         return 0
     top[mote] = rt
@@ -171,8 +171,8 @@ def stamp_more(
 ) -> tuple[int, int, int]:
     """Run one program over the next events, with the motes' state before them and the stamps of all messages.
 
-    Returns the cuts by the bound, the stamps unwrapped wrongly, and the receptions of a stamp with a negative c: of
-    what was not sent yet.
+    Returns the cuts by the bound, the stamps unwrapped wrongly, and the receptions of a stamp with a negative c,
+    which are of messages that were not sent yet.
     """
     top, kn, within = state
     entries = kn.shape[1]

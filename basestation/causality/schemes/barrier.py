@@ -1,9 +1,10 @@
 """The short barrier: a hybrid logical clock, and the names of the immediate causes in one byte each.
 
-The observer delivers a message as soon as what it names has left, and waits by the clock only for what is missing. A
-name is a source and a sequence number modulo 16: `close` marks a message whose residue another one of its source may
-still have, and nobody names it. What a stamp cannot name (more than six causes, close or old ones) it cuts: `cut` is
-set, and the age tells the newest of those. docs/evidence/algorithms.md states the algorithm and proves it.
+The observer delivers a message as soon as the messages that it names have left, and waits by the clock only for missing
+ones. A name is a source and a sequence number modulo 16. `close` marks a message whose residue may still mean an
+earlier message of its source; no stamp names it. A stamp cuts the causes that it cannot name (more than six, close or
+old ones): `cut` is set, and the age is that of the newest of them. docs/evidence/algorithms.md states the algorithm
+and proves it.
 
 A stamp is `Stamp(l, 0, (counter, cut, close, age, source, sequence, source, sequence, ...))`, as on the wire except
 that l is whole.
@@ -28,7 +29,7 @@ from .scheme import LONG_AGO, ROUND, Fields, Scheme, StampCodec, StampReader
 
 @dataclass(frozen=True)
 class Barrier(Scheme):
-    """With a tolerance the observer's wait is a ledger's, so that it may be wrong about that share of messages."""
+    """With a tolerance the observer waits by a ledger, which allows that share of messages in a violation."""
 
     name = "barrier"
     tolerate: float = 0.0
@@ -53,7 +54,7 @@ class Barrier(Scheme):
         return self._bits_of(NAMES)
 
     def _bits_of(self, names: int) -> int:
-        """Whole bytes, since the length tells how many names there are."""
+        """Whole bytes, since the stamp's length gives the number of names."""
         head = self.clock_bits + self.counter_top.bit_length() + 7
         return -(-(head + names * (self.source_bits + 4)) // 8) * 8
 
@@ -76,7 +77,8 @@ class Barrier(Scheme):
 
     @property
     def settling(self) -> int:
-        """What a mote sends in 2Z after its start is close: it may be Y ahead, and for WIN nobody names it."""
+        """A mote's messages are close for 2Z after its start: its clock may be Y ahead, and no stamp names it for
+        WIN."""
         return 2 * self.constants.Z + self.constants.Y + self.constants.WIN
 
     def alias(self, message: Message) -> int | None:
@@ -86,7 +88,7 @@ class Barrier(Scheme):
         return sequence % RESIDUES
 
     def causes(self, message: Message, sent: int) -> Causes:
-        """What it names; what it cut is as old as its age, and what it left out is older than WIN."""
+        """The named causes; cut ones are as old as the age, left out ones older than WIN."""
         stamp, constants = message.stamp, self.constants
         _, cut, _, age = stamp.kn[:HEAD]
         oldest, aged = sent - constants.WIN - 1, sent - (age % NO_AGE) * constants.u
@@ -131,7 +133,7 @@ class Heard:
 
 
 class BarrierProgram:
-    """A mote's stamp program. A mote that starts anew, or regains the time, calls `restart`."""
+    """A mote's stamp program. `restart` is called after a reboot and when the time is known again."""
 
     def __init__(self, scheme: Barrier, me: int) -> None:
         self._constants, self._epsilon = scheme.constants, scheme.setting.epsilon
@@ -150,7 +152,7 @@ class BarrierProgram:
         self._first = True
 
     def is_silent(self, rt: int) -> bool:
-        """Whether a message must go out of sync: it takes a number and is not told to this program."""
+        """Whether a message must go out of sync: it is numbered but bypasses the program."""
         return rt < self._up
 
     def on_send(self, rt: int, number: int) -> Stamp:
@@ -182,7 +184,7 @@ class BarrierProgram:
         self._first = False
 
     def _bound(self, rt: int) -> None:
-        """No l is further ahead of a clock than Y: such a value is a fault, and is cleared."""
+        """Clear an l further ahead of the clock than Y, which is a fault."""
         latest = rt + self._constants.Y
         if self.l > latest:
             self.l, self.counter = rt, 0
@@ -202,7 +204,8 @@ class BarrierProgram:
             self.counter = self._counter_top
 
     def _causes(self, rt: int) -> tuple[list[tuple[int, Heard]], list[int]]:
-        """The messages to name, the newest first, and the l of those that are cut. After that nothing is new."""
+        """The messages to name, the newest first, and the l of those that are cut. The program then has no new
+        causes."""
         recent = [
             (source, heard)
             for source, heard in self._heard.items()
@@ -248,7 +251,7 @@ class BarrierProgram:
 
 
 def _code(age: int, unit: int, codes: int) -> int:
-    """An age in whole units, rounded down: one that is too small only makes others wait longer."""
+    """An age in whole units, rounded down: too small an age only lengthens the observer's wait."""
     return min(max(age, 0) // unit, codes - 1)
 
 

@@ -1,12 +1,12 @@
 """The barrier's delivery rule by its fast algorithm. The tests hold the rules, written out, as its oracle.
 
-A message leaves when its predecessor and everything that it names have left. What has not come is waited for until
-`now > b + W`, where b is a bound on the l of what is missing: then everything with an l up to b has come or is lost.
-Of those that may leave, the least by key goes first.
+A message leaves when its predecessor and all messages that it names have left. The rule waits for a missing message
+until `now > b + W`, where b bounds the l of the missing one: by then every message with an l up to b has arrived or is
+lost. Of several messages that may leave, the least by key goes first.
 
-A held message is in one of five states. It waits for its floor, rule 0 (in the heap `_low`); or for another one that
-is held (in `_waiters`); or for something that is missing (an arrival wakes it, or its b in the heap
-`_timer`); or it may leave (`_ready`); or it may leave once nothing with an l up to its greatest b is held (`_cut`).
+A held message is in one of five states. It waits for its floor, rule 0 (heap `_low`); for another held message
+(`_waiters`); for a missing message (an arrival wakes it, or its b in the heap `_timer`); it may leave (`_ready`); or it
+may leave once no message with an l up to its greatest b is held (`_cut`).
 Evaluating a message again makes its older entries in lists and heaps stale: they carry its `version`.
 """
 
@@ -33,15 +33,15 @@ Link = tuple[int, ...]
 
 @dataclass(eq=False, slots=True)
 class Arrival:
-    """A message that came, held or gone."""
+    """A message that arrived, held or delivered."""
 
     message: Message
     key: Key
     top: int  # its l
     at: int
     floor: int  # the observer's clock before which only rule 5 lets it go
-    called: tuple[Link, ...]  # what other messages call it
-    links: list[Link]  # its predecessor, if the stamp tells of one, and what it names, the newest first
+    called: tuple[Link, ...]  # the names by which other messages refer to it
+    links: list[Link]  # its predecessor, if the stamp has its age, and the named messages, newest first
     newest: int  # a bound on the l of what it names
     barrier: int | None  # b of what it cuts
     effects_gone: int = 0  # how many of its effects had left before it came
@@ -52,7 +52,7 @@ class Arrival:
 
 
 class BarrierRule(Rule):
-    """Delivers by names, and by the clock what is missing. The ledger's wait stands in place of W."""
+    """Waits for messages by name, and by the clock for missing ones. With a ledger its wait takes the place of W."""
 
     def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
         self._motes, self._constants = motes, constants
@@ -74,8 +74,8 @@ class BarrierRule(Rule):
         self._namers: dict[Link, list[int]] = {}  # the l of all that name it, in order
         self._missed: dict[
             Link, list[tuple[Arrival, int]]
-        ] = {}  # whom the arrival of such a message concerns
-        self._waiters: dict[Arrival, list[tuple[Arrival, int]]] = {}  # who waits for one that is held
+        ] = {}  # messages to look at again when such a message arrives
+        self._waiters: dict[Arrival, list[tuple[Arrival, int]]] = {}  # the messages that wait for a held one
         self._held: list[tuple[Key, Arrival]] = []
         self._low: list[tuple[int, Key, int, Arrival]] = []
         self._timer: list[tuple[int, Key, int, Arrival]] = []
@@ -116,7 +116,7 @@ class BarrierRule(Rule):
         return None if at >= NEVER else at
 
     def retune(self, other: Rule) -> bool:
-        """Take the other's ledger. A new rule would wait for messages that have left already."""
+        """Take the other rule's ledger; a new rule would wait for messages that have left already."""
         if not isinstance(other, BarrierRule):
             return False
         self.ledger = other.ledger
@@ -173,7 +173,7 @@ class BarrierRule(Rule):
         return arrival
 
     def _floor(self, message: Message) -> int:
-        """Rule 0. From then on all that was sent more than WIN before the message has left, or is lost."""
+        """Rule 0: the clock from which every message sent more than WIN before this one has left, or is lost."""
         latest = message.stamp.top - self._constants.epsilon
         if message.guessed:
             return latest
@@ -202,14 +202,14 @@ class BarrierRule(Rule):
                 self._evaluate(one)
 
     def _reconsider(self) -> None:
-        """The wait has grown: what was allowed to leave may have to stay."""
+        """The wait has grown: hold messages again that were allowed to leave."""
         allowed = [(one, version) for *_, version, one in self._cut]
         allowed += [(one, version) for _, version, one in self._ready]
         self._cut.clear()
         self._ready.clear()
         self._wake(allowed)
 
-    # ---- What a message waits for ----
+    # ---- Waiting ----
 
     def _evaluate(self, one: Arrival) -> None:
         self.evaluations += 1
@@ -242,7 +242,7 @@ class BarrierRule(Rule):
                 self._missed.setdefault(link, []).append((one, one.version))
 
     def _causes(self, one: Arrival) -> Iterator[tuple[Link, Arrival | None, int]]:
-        """What each link means and, if that has not come, a bound on its l. A stamp names the newest cause first."""
+        """The message behind each link, or a bound on its l if it is missing. A stamp names the newest cause first."""
         newest = one.newest
         for link in one.links:
             cause = self._find(link, one)
@@ -283,7 +283,7 @@ class BarrierRule(Rule):
     # ---- Leaving ----
 
     def _settle(self, now: int) -> None:
-        """Let go all that leaves up to tick `now`."""
+        """Release all messages that leave up to tick `now`."""
         if now < self._quiet and not self._awake:
             return
         while (at := self._next_time()) <= now:
@@ -346,15 +346,15 @@ class BarrierRule(Rule):
         self._wake(self._waiters.pop(one, ()))
 
     def _name(self, link: Link) -> Name:
-        """A missing message by its number; a residue means the nearest to the newest that came."""
+        """The number of a missing message; a residue means the number nearest to the newest that arrived."""
         source, which, *is_number = link
         known = self._newest.get(source, 0)
         return source, which if is_number else max(nearest(which + 1, known, RESIDUES), 1)
 
-    # ---- What came too late ----
+    # ---- Late messages ----
 
     def _effects_gone(self, late: Arrival) -> int:
-        """How many that have left depend on a message that has just come."""
+        """How many delivered messages depend on a message that has just arrived."""
         if not self._gone_without and not self._gone_past:
             return 0
         todo: list[Arrival] = []
@@ -374,13 +374,13 @@ class BarrierRule(Rule):
         return len(found)
 
     def _forget(self) -> None:
-        """Now and then drop what is too old to matter."""
+        """Now and then drop messages that are too old to matter."""
         if self._clock - self._swept <= self._memory:
             return
         self._swept, oldest = self._clock, self._clock - self._memory
         for link, known in self._known.items():
             if len(link) == 2:
-                continue  # its successor's name for it finds it, too
+                continue  # the name that its successor has for it finds it, too
             for _, one in known:
                 one.effects = [effect for effect in one.effects if effect.top >= oldest]
         self._known = _kept(self._known, lambda row: row[1].held or row[1].top >= oldest)

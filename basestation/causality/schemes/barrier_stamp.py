@@ -14,12 +14,12 @@ HEAD = 4  # fields before the names: counter, cut, close, age
 
 @dataclass(frozen=True, slots=True)
 class BarrierConstants:
-    """What motes and observer derive from epsilon and delta, in ticks; the papers' manner of names.
+    """What motes and observer derive from epsilon and delta, in ticks, with names in the papers' manner.
 
-    W: how long the observer waits for what is missing. Z: how much older than its namer a named message may be. WIN:
-    what was sent before that needs no mention, since it has arrived or is lost. Y: how far l may be ahead of a clock.
-    u: the unit of ages. The codes of an age below P are those of the own previous message; the others, if there are
-    any, are of the newest named one, in units of v.
+    W: how long the observer waits for a missing message. Z: how much older than its namer a named message may be. WIN:
+    the age from which a cause needs no name, since it has arrived or is lost. Y: how far l may be ahead of a clock.
+    u: the unit of ages. Age codes below P are of the sender's previous message; the others, if any, are of the newest
+    named message, in units of v.
     """
 
     W: int
@@ -40,12 +40,12 @@ class BarrierConstants:
         return cls(Z, Z, WIN, 2 * epsilon, u, P, v, epsilon)
 
     def newest_named(self, stamp: Stamp) -> int:
-        """A bound on the l of what a stamp names: its own l, unless it tells the age of the newest."""
+        """A bound on the l of the named messages: the stamp's own l, unless it has the age of the newest."""
         _, cut, _, age = stamp.kn[:HEAD]
         return stamp.top if cut or not self.P <= age < NO_AGE else stamp.top - (age - self.P) * self.v
 
     def has_previous(self, stamp: Stamp) -> bool:
-        """Whether a stamp tells of its sender's previous message, by its age."""
+        """Whether a stamp has the age of its sender's previous message."""
         return not stamp.kn[1] and stamp.kn[3] < self.P
 
 

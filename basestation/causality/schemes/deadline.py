@@ -1,7 +1,7 @@
-"""The rule that BMR and AS share: wait for what was sent here before, but no longer than it is of use.
+"""The rule that BMR and AS share: wait for earlier messages to the observer, but no longer than they are of use.
 
-Both stamps say when each mote last sent something here. A message waits while it knows of one that has neither come
-nor expired; Delta after its sending a message has expired, is discarded, and nobody waits for it.
+Both stamps say when each mote last sent to the observer. A message waits while it names another one that has neither
+arrived nor expired. A message expires Delta after its sending: it is discarded, and no message waits for it.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ class WithinLifetime(Holding):
 
     @abstractmethod
     def _sent_here(self, message: Message) -> tuple[int, ...]:
-        """When each mote last sent something here, as far as the sender knew."""
+        """When each mote last sent to the observer, as far as the sender knew."""
 
     def _too_late(self, message: Message, now: int) -> bool:
         return message.in_sync and message.stamp.r + self._lifetime < now
 
     def _earliest(self, message: Message, now: int) -> int:
-        """A stamp leaves out what was sent so long before that it has expired by then."""
+        """The earliest tick for the message: a stamp leaves out messages that have expired by then."""
         return max(now, message.stamp.r - self._epsilon) if message.in_sync else now
 
     def _name(self, message: Message) -> Name:
         return message.source, message.stamp.r
 
     def _names(self, message: Message, now: int) -> Iterator[Name]:
-        """Nobody can tell what a message whose mote has lost the time should wait for."""
+        """The names that the message waits for; none if its mote has lost the time."""
         if message.in_sync:
             for name in enumerate(self._sent_here(message)):
                 if not self._settled(name):

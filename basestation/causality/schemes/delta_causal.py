@@ -1,7 +1,7 @@
 """Delta-causal order (BMR figure 4): an n x n matrix of the times of sending, and a lifetime Delta.
 
 A message that arrives within Delta is delivered within Delta and in causal order, if there is one clock and no two
-causally related events share a tick. Otherwise nothing is promised.
+causally related events share a tick. Otherwise the scheme gives no guarantee.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
-from .ages import AgesCodec, AgesScheme
+from .age_codec import AgesCodec, AgesScheme
 from .deadline import WithinLifetime
 from .holding import Held
 from .matrix import SentMatrix, Square, sent_to_observer
@@ -56,10 +56,10 @@ class DeltaCausalProgram(SentMatrix):
 
 
 class DeltaCausalRule(WithinLifetime):
-    """BMR's DC(m). Of messages that become free together, none leaves before one that its sender knew of.
+    """BMR's DC(m). Of messages that may leave together, causes leave first.
 
-    BMR compare whole matrices. Only what two messages say about each other matters. A stamp holds that even if older
-    entries are left out: a message too old to be named was sent so much earlier that the clocks show it.
+    BMR compare whole matrices. Only the entries of two messages about each other matter. A stamp has them even if older
+    entries are left out: the clocks show the order of a message too old to be named.
     """
 
     def __init__(self, setting: Setting) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
-from .ages import AgesCodec, AgesScheme
+from .age_codec import AgesCodec, AgesScheme
 from .delta_causal import DeltaCausalRule
 from .scheme import LONG_AGO, Program, StampCodec
 

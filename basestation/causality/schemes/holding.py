@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from basestation.causality.order import Message
 from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
 
-FEW = 1000  # names that all held messages wait for: beyond that nobody works out who leaves when
+FEW = 1000  # names that all held messages wait for: with more, `pending` gives the latest ticks
 
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """A message in the buffer: from when its rule may let it go at all, and what it still waits for."""
+    """A message in the buffer, the earliest tick in which it may leave, and the names that it waits for."""
 
     message: Message
     arrived: int
@@ -28,11 +28,11 @@ class Held:
     order: tuple[int, ...]
     missing: dict[Name, None]
     ready: int = NEVER
-    last: Name | None = None  # of what it waits for, the one that keeps it longest
+    last: Name | None = None  # the name that holds it longest
 
 
 def since(message: Message, now: int) -> int:
-    """When patience with the causes of a message begins: a gateway may have heard it after the observer's clock."""
+    """When the wait for its causes begins: a gateway may have heard the message after the observer's clock."""
     return now if message.heard is None else max(now, message.heard)
 
 
@@ -71,7 +71,8 @@ class Holding(Rule):
         return None if at >= NEVER else at
 
     def pending(self) -> list[Pending]:
-        """As `Rule.pending`. If they name very many, each stands where it leaves at the latest."""
+        """As `Rule.pending`. With more than `FEW` names, the messages are sorted by the latest tick in which they
+        leave."""
         names = sum(len(held.missing) for held in self._held)
         ticks = self._leaving() if names <= FEW else self._leaving_at_latest()
         return [Pending(one.message, one.earliest, at, tuple(one.missing)) for one, at in ticks.items()]
@@ -81,7 +82,7 @@ class Holding(Rule):
         return dict(sorted(ticks.items(), key=lambda one: (one[1], one[0].order)))
 
     def _leaving(self) -> dict[Held, int]:
-        """When each leaves, in that order. What waits for a message in the buffer leaves with it, and after it."""
+        """When each message leaves, in order. A message that waits for a held one leaves with it, behind it."""
         found: dict[Held, int] = {}
         clock = self._clock
         blocks = {held: {name for name in held.missing if name in self._here} for held in self._held}
@@ -105,19 +106,19 @@ class Holding(Rule):
         return found
 
     def _alone(self, held: Held) -> int:
-        """The tick in which it leaves once nothing that it waits for is in the buffer."""
+        """The tick in which a message leaves if none of the messages that it waits for is in the buffer."""
         absent = (self._expires(name, here=False) for name in held.missing if name not in self._here)
         return min(max([held.earliest, *absent]), self._longest(held))
 
     def _settle(self, now: int) -> None:
-        """Let go all that leaves up to tick `now`."""
+        """Release all messages that leave up to tick `now`."""
         while (at := self._next_leave()) <= now:
             assert self._next is not None
             overdue = at >= self._longest(self._next)
             self._release(self._foremost(self._next) if overdue else self._next, at)
 
     def _foremost(self, held: Held, gone: Collection[Held] = ()) -> Held:
-        """Of one whose time is up, and of all here that it waits for, the one that goes first."""
+        """Of a message whose time is up and the held ones that it waits for, the one that leaves first."""
         seen = {held, *gone}
         while True:
             here = (one for name in held.missing for one in self._here.get(name, ()) if one not in seen)
@@ -138,13 +139,13 @@ class Holding(Rule):
         for missing in held.missing:
             self._waiters.setdefault(missing, {})[held] = None
         self._reckon(held)
-        expiry = self._expires(name, here=True)  # for its waiters: what they wait for else has not changed
+        expiry = self._expires(name, here=True)  # their other names have not changed
         for waiter in self._waiters.get(name, ()):
             self._prolong(waiter, name, expiry)
         self._choose()
 
     def _contradict(self, held: Held, name: Name) -> None:
-        """Who named this message before it came, and is named by it, does not wait for it: one of the two is wrong."""
+        """Drop the names of messages that name this one and are named by it: one of the two stamps is wrong."""
         waiters = self._waiters.get(name)
         if not waiters or not held.missing:
             return
@@ -173,7 +174,7 @@ class Holding(Rule):
         self._strike(self._settled_by(held))
 
     def _strike(self, names: Iterable[Name]) -> None:
-        """Something has gone: nobody waits any more for these, which are settled by that."""
+        """Remove these names, which are settled now, from all messages that wait for them."""
         touched: dict[Held, None] = {}
         for name in names:
             for held in (waiters := self._waiters.pop(name, {})):
@@ -184,7 +185,7 @@ class Holding(Rule):
         self._choose()
 
     def _reckon(self, held: Held) -> None:
-        """How long it waits now that it waits for less, or has just come."""
+        """Compute how long a message waits, after it arrived or lost a name."""
         if held.last in held.missing:
             return
         held.ready, held.last = held.earliest, None
@@ -205,39 +206,39 @@ class Holding(Rule):
         self._next = self._first(ready) if ready else None
 
     def _too_late(self, message: Message, now: int) -> bool:
-        """Whether a message that arrives now must not be delivered any more."""
+        """Whether a message that arrives now is too late to be delivered."""
         return False
 
     def _earliest(self, message: Message, now: int) -> int:
-        """The tick before which it does not leave, whatever has been delivered."""
+        """The tick before which a message does not leave, whatever has been delivered."""
         return now
 
     def _order(self, message: Message) -> tuple[int, ...]:
-        """Who goes first of those that may leave in the same tick."""
+        """The order of messages that may leave in the same tick."""
         return (self._arrivals,)
 
     def _first(self, ready: list[Held]) -> Held:
-        """The one of them that does."""
+        """The first of these messages."""
         return min(ready, key=lambda held: held.order)
 
     def _is_concurrent(self, message: Message) -> bool:
-        """Whether something has left that neither led to a message that leaves now nor came of it."""
+        """Whether a message concurrent to this one was delivered first."""
         return False
 
     def _longest(self, held: Held) -> int:
-        """The tick in which it leaves whatever it waits for."""
+        """The latest tick in which a message leaves, whatever it waits for."""
         return NEVER
 
     @abstractmethod
     def _name(self, message: Message) -> Name:
-        """What others call this message."""
+        """The name by which other messages refer to this one."""
 
     @abstractmethod
     def _names(self, message: Message, now: int) -> Iterator[Name]:
-        """What it waits for and is not settled yet."""
+        """The names that a message waits for, without settled ones."""
 
     def _settled_by(self, gone: Held) -> Iterable[Name]:
-        """Which of the names that are waited for are settled now that this one has gone."""
+        """The awaited names that are settled now that this message has left."""
         return self._all_settled()
 
     def _all_settled(self) -> list[Name]:
@@ -245,12 +246,12 @@ class Holding(Rule):
 
     @abstractmethod
     def _settled(self, name: Name) -> bool:
-        """Whether nobody need wait for that one any more."""
+        """Whether a name is settled, so that no message need wait for it."""
 
     @abstractmethod
     def _expires(self, name: Name, here: bool) -> int:
-        """The first tick in which one leaves without it; `here`: it is in the buffer itself."""
+        """The first tick in which a message leaves without this name; `here`: the named message is held itself."""
 
     @abstractmethod
     def _leaves(self, held: Held, at: int) -> bool:
-        """Take note that it leaves; True when it should have left before something that did."""
+        """Note that a message leaves; True if it should have left before one that left already."""

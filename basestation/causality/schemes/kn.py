@@ -24,7 +24,7 @@ class KnProgram(TimedProgram):
     """The program of ACO figure 1 with only the entries that travel: `kn[i]` counts the events at clock r + c - i.
 
     The paper indexes its array from r. This one counts down from r + c, which never falls while the program is sound:
-    what drops out of the window is never needed again, so a mote stores only k entries.
+    an entry that leaves the window is never needed again, so a mote stores only k entries.
     """
 
     def __init__(self, scheme: TimedScheme, rt: int) -> None:

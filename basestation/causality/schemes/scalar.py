@@ -1,7 +1,8 @@
 """One number for all motes: a logical clock that every message advances (DEW's global scalar id).
 
-Two messages may have the same number, and the scheme cannot tell how many have it. So where messages are concurrent,
-the next number may leave before the second message with the last one. Such messages are reported as concurrent.
+Several messages may have the same number, and the observer does not know how many. So where messages are concurrent,
+the next number may leave before a second message with the same number as the last. Such messages are reported as
+concurrent.
 """
 
 from __future__ import annotations

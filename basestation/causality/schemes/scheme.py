@@ -90,18 +90,19 @@ class Program(Protocol):
 class StampReader(ABC):
     """Reads stamps for one receiver.
 
-    It reads a counter as the value nearest to what it knows about that mote. So it must see every message, and be told
-    when a mote restarts its numbers. A counter for a mote not heard yet could mean any messages: it reads as none.
+    It reads a counter as the value nearest to the last known number of that mote. So it must see every message, and
+    `forget` a mote that restarts its numbers. A counter for a mote not heard yet is ambiguous and reads as none.
 
-    Of a mote's numbers its own messages are believed; what others tell counts until its next one comes. One that tells
-    of a number too far ahead is not believed alone, and its counter reads as none: otherwise one liar could have
-    everybody's counters read a round too high.
+    A mote's own messages give its numbers; numbers from others count until its next message comes. A number too far
+    ahead needs a second mote that confirms it, and reads as none until then: otherwise one faulty mote could make every
+    counter read a round too high.
     """
 
     def __init__(self) -> None:
         self._newest: dict[int, int] = {}
         self._own: dict[int, int] = {}
-        self._far: dict[int, tuple[int, int]] = {}  # by mote: who told a number too far ahead, and which
+        # By mote: a number too far ahead, and its sender.
+        self._far: dict[int, tuple[int, int]] = {}
         self.bounded = 0  # impossible stamps, which were cut
 
     @abstractmethod
@@ -118,7 +119,7 @@ class StampReader(ABC):
             known.pop(source, None)
 
     def resume(self, source: int, number: int) -> None:
-        """Go on after this message of a mote, which another receiver has heard."""
+        """Continue after this message of a mote, which another receiver has heard."""
         self._hear(source, number)
 
     def _hear(self, source: int, number: int) -> None:
@@ -126,7 +127,7 @@ class StampReader(ABC):
         self._newest[source] = self._own[source] = number if number > newest else newest
 
     def _number(self, source: int, field: int, teller: int) -> int:
-        """What a counter for a mote means in a message of another; 0: nobody knows."""
+        """The number that a counter for a mote means in another mote's message; 0: unknown."""
         known = self._newest.get(source)
         if known is None:
             return 0
@@ -140,7 +141,7 @@ class StampReader(ABC):
         return number
 
     def _confirmed(self, source: int, number: int, teller: int) -> bool:
-        """Whether somebody else has told of a number as far ahead, near enough to this one."""
+        """Whether another mote has sent a number as far ahead, near enough to this one."""
         before = self._far.get(source)
         self._far[source] = teller, number
         return before is not None and before[0] != teller and abs(number - before[1]) <= AHEAD
@@ -201,44 +202,44 @@ class Scheme(ABC):
 
     @property
     def settling(self) -> int:
-        """For how many ticks after a mote's first message in sync others' stamps may depend on when it started."""
+        """The ticks after a mote's first message in sync in which other stamps may depend on when it started."""
         return 0
 
     def tolerating(self, percent: float) -> Scheme:
-        """The same with a rule whose wait is a ledger's: at most so many per cent of the messages in a violation."""
+        """The same scheme with a ledger: at most `percent` of the messages in a violation."""
         raise ValueError(f"the rule of {self.name} has no wait that a ledger could shorten")
 
-    # ---- What its stamps tell of happened-before, for `causal_graph` ----
+    # ---- Happened-before from stamps, for `causal_graph` ----
 
     @property
     def reach(self) -> int:
-        """By how many ticks a cause may seem to be sent after its effect, by what `sent` says of both."""
+        """The most ticks by which `sent` may place a cause after its effect."""
         return self.setting.lifetime
 
     def sent(self, message: Message, heard: int) -> int:
-        """The tick in which a message was sent, as its stamp tells; here none does, and it is when it was heard."""
+        """The tick in which a message was sent, by its stamp; by default the tick in which it was heard."""
         return heard
 
     def place(self, stamp: Stamp) -> tuple[int, ...]:
-        """Where a message stands in an order in which its causes stand before it, unless a counter is full; () where
-        its stamp does not tell."""
+        """The place of a message in an order where causes stand first, unless a counter is full; () if the stamp does
+        not give it."""
         return ()
 
     def alias(self, message: Message) -> int | None:
-        """What the stamps of others call this message, if not by its number."""
+        """The alias of this message in other stamps, if they do not use its number."""
         return None
 
     def alias_of(self, sequence: int) -> int | None:
-        """What they would call a message of which only the sequence number is known; None: that does not tell."""
+        """The alias of a message of which only the sequence number is known; None: that does not give it."""
         return None
 
     @property
     def names_causes(self) -> bool:
-        """Whether its stamps tell of any cause."""
+        """Whether its stamps name causes."""
         return type(self).causes is not Scheme.causes
 
     def causes(self, message: Message, sent: int) -> Causes:
-        """What the stamp of a message in sync tells of its causes; here nothing."""
+        """The causes that the stamp of a message in sync names; by default none."""
         return Causes(gap=sent + self.reach)
 
     @property

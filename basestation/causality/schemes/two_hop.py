@@ -1,8 +1,8 @@
 """Real-time causal order with two vectors of times of sending (AS section 3): the "triangle" only.
 
 A message says when its sender last sent to each receiver (vect1), and when others last sent to its receiver (vect2).
-So it orders what a mote learnt from the sender itself. What came through a third mote it orders only if the message in
-between has come too, or while the clocks agree. We corrected the printed algorithm in three points:
+So it orders messages that a mote had from the sender itself. Messages through a third mote are ordered only if the
+message in between has arrived too, or while the clocks agree. We corrected the printed algorithm in three points:
 
 - its test for a late message is inverted: late is send time + Delta < now;
 - vect2 must be copied before the send is recorded, or each message would wait for itself;
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
-from .ages import AgesCodec, AgesScheme
+from .age_codec import AgesCodec, AgesScheme
 from .deadline import WithinLifetime
 from .matrix import SentMatrix
 from .scheme import LONG_AGO, Program, Setting, StampCodec

@@ -5,7 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mote.h"
+#include "net/node.h"
+
+/** Cycles between health messages. */
+#ifndef MOTE_HEALTH_PERIOD
+#if CAUSEWAY_SCHEDULED
+#define MOTE_HEALTH_PERIOD (600 * CLOCK_SECOND) /* each takes as much as two messages */
+#else
+#define MOTE_HEALTH_PERIOD (60 * CLOCK_SECOND)
+#endif
+#endif
 
 enum {
     TIMER_HEALTH = NODE_TIMERS, /* the next health message */

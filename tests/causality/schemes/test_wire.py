@@ -128,7 +128,7 @@ def test_a_rule_does_the_same_behind_the_wire(name: str, run: Run) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("gateways", [1, 3])
-@pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.wide)])
 def test_counters_wrap_and_nobody_notices(name: str, loss: float, gateways: int) -> None:
     """Each mote sends some seven hundred messages: every counter goes round twice and more."""
     network = {"motes": 4, "epsilon": 4, "delta": 8, "gateways": gateways}

@@ -1,0 +1,181 @@
+#include "forwarding.h"
+
+#include <string.h>
+
+#include "causeway/data.h"
+#include "deadlines.h"
+#include "hal/clock.h"
+#include "hops.h"
+#include "admission.h"
+#include "jitter.h"
+#include "schedule.h"
+#include "stamping.h"
+#include "traffic.h"
+
+/* How often a message goes out here at most, the first time included. */
+#define TRIES 5
+
+/* The last messages that we left to others: not enough hops, or no room. With a schedule, as many as half of
+ * a window may bring. */
+#if CAUSEWAY_SCHEDULED
+#define DEFERRED_MOST (CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2)
+#define DEFERRED_ROOM (DEFERRED_MOST < 64 ? DEFERRED_MOST : 64)
+#else
+#define DEFERRED_ROOM 4
+#endif
+static uint16_t deferred[DEFERRED_ROOM];
+static uint8_t deferred_next;
+
+/* Another message may have the same name: then it is passed on twice, and this one is forgotten. One that has
+ * 0 is not remembered. Motes 32 apart often have the same numbers. */
+static uint16_t name_of(const uint8_t *payload)
+{
+    uint16_t source = cw_data_source(payload), high = CAUSEWAY_MOTES > 32 ? source >> 5 : 0;
+    return (uint16_t)((source << 11 | cw_data_number(payload)) ^ high);
+}
+
+/* ---- The first time ---- */
+
+/* Relays that heard the same frame should not all answer it at once: who hears another one keeps quiet. */
+static uint16_t jitter(uint32_t slack)
+{
+    uint16_t spread = 3 * DEADLINES_HOP;
+    return jitter_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
+}
+
+/* Pass a message on. Where its copy is, for a byte to be changed; NULL if there was no room. */
+static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t *message,
+                                       uint32_t not_before, uint32_t deadline)
+{
+    uint32_t wait = CAUSEWAY_SCHEDULED ? 0 : jitter(deadline - not_before); /* else turns keep them apart */
+    outbox_frame_t *frame = traffic_frame(kind, message->type, message->length, not_before + wait, deadline);
+    if (frame) {
+        memcpy(frame->message.data, message->data, message->length);
+#if CAUSEWAY_SCHEDULED
+        frame->round = schedule_round();
+#endif
+        outbox_put(frame);
+    }
+    return frame;
+}
+
+void forwarding_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now)
+{
+    outbox_frame_t *frame = pass_message_on(OUTBOX_PLAIN, message, now, now + DEADLINES_PLAIN);
+    if (frame)
+        frame->message.data[at] = changed;
+}
+
+static void defer(const uint8_t *payload)
+{
+    count(&traffic.spent);
+    deferred_next = (uint8_t)((deferred_next + 1U) % DEFERRED_ROOM);
+    deferred[deferred_next] = name_of(payload);
+}
+
+void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+{
+    const uint8_t *payload = heard->message.data;
+    uint8_t flags = payload[CAUSEWAY_FLAGS_AT];
+    /* with a schedule it comes again, and there may be room then */
+    if (!hops_take(&flags, now) || (CAUSEWAY_SCHEDULED && !outbox_place())) {
+        defer(payload);
+        return;
+    }
+    /* the gateway may have heard what its neighbours hear: its answer goes first */
+    uint8_t hops = flags >> CAUSEWAY_FLAG_HOPS;
+    uint32_t not_before = hops > 0 || CAUSEWAY_SCHEDULED ? now : now + DEADLINES_HOP / 2;
+    uint32_t deadline = deadlines_heard(heard, hops, tick, now);
+    if (clock_before(deadline, not_before)) {
+        count(&traffic.late);
+        stamping_note(RECORDER_LATE, payload);
+    } else {
+        outbox_frame_t *frame = pass_message_on(OUTBOX_STAMPED, &heard->message, not_before, deadline);
+        if (frame)
+            frame->message.data[CAUSEWAY_FLAGS_AT] = flags;
+    }
+}
+
+/* The place of its name, if it is one of the last that we left to others; else NULL. */
+static uint16_t *deferred_place(uint16_t name)
+{
+    for (uint8_t i = 0; i < DEFERRED_ROOM; i++)
+        if (deferred[i] == name)
+            return &deferred[i];
+    return 0;
+}
+
+void forwarding_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+{
+    uint16_t name = name_of(heard->message.data), *left = name != 0 ? deferred_place(name) : 0;
+    if (left && admission_is_authentic(heard)) {
+        *left = 0;
+        traffic.spent--; /* each message once */
+        forwarding_on_new(heard, tick, now);
+    }
+}
+
+/* ---- Again ---- */
+
+#if CAUSEWAY_SCHEDULED
+
+/* What had no clear channel waits for its next turn; NULL if it is too late, or there is no room. */
+static outbox_frame_t *put_back(const outbox_frame_t *frame)
+{
+    outbox_frame_t *place = outbox_place();
+    if (!place || clock_before(frame->deadline, clock_now()))
+        return 0;
+    *place = *frame;
+    if (place->kind == OUTBOX_OWN)
+        place->kind = OUTBOX_STAMPED; /* it has its stamp */
+    outbox_put(place);
+    return place;
+}
+
+bool forwarding_waits(const outbox_frame_t *frame)
+{
+    return put_back(frame) || frame->round >= OUTBOX_BEHIND;
+}
+
+/* In the next round. */
+bool forwarding_repeat(const outbox_frame_t *frame)
+{
+    uint8_t round = (uint8_t)(schedule_round() + 1);
+    outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
+    if (!place)
+        return false;
+    place->round = round;
+    place->tries++;
+    if (round == CAUSEWAY_ROUNDS - 2) /* who helps needs a round, too */
+        hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
+    return true;
+}
+
+#else
+
+bool forwarding_waits(const outbox_frame_t *frame)
+{
+    (void)frame;
+    return false;
+}
+
+/* When an answer should have been heard. Two that spoilt each other must not meet again, so the wait varies
+ * by some frames. */
+bool forwarding_repeat(const outbox_frame_t *frame)
+{
+    uint8_t answer = cw_data_hops(frame->message.data) > 0 ? 3 : 2; /* the gateway's comes soon */
+    uint32_t next = clock_now() + answer * DEADLINES_HOP + jitter_below(3 * DEADLINES_HOP);
+    outbox_frame_t *place = outbox_place();
+    if (!place || frame->tries + 1 >= TRIES || clock_before(frame->deadline, next))
+        return false;
+    *place = *frame;
+    place->kind = OUTBOX_STAMPED;
+    place->not_before = next;
+    place->tries++;
+    if (place->tries == TRIES / 2)
+        hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
+    outbox_put(place);
+    return true;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/** A gateway's answer to data messages: a short frame that names a message, so that nobody sends it again.
+ * With a schedule it names up to eight, and goes out when nobody has sent for a moment.
+ */
+#ifndef NET_GATEWAY_ACKS_H
+#define NET_GATEWAY_ACKS_H
+
+#include <stdint.h>
+
+#include "causeway/data.h"
+#include "causeway_layout.h"
+#include "hal/radio.h"
+#include "mic.h"
+
+/** The AM type of the answers. */
+#if CAUSEWAY_SCHEDULED
+#define GATEWAY_ACKS_TYPE CAUSEWAY_AM_TAKEN
+
+/** A data message's name in a Taken. With a key it is of its MIC, which nobody else can make; without one,
+ * nothing has the same source and sequence within a window. */
+static inline uint16_t gateway_acks_name(const radio_message_t *message)
+{
+#if CAUSEWAY_MIC_BYTES
+    return cw_get16_le(mic_of(message));
+#else
+    return (uint16_t)(cw_data_source(message->data) << 8 | cw_data_sequence(message->data));
+#endif
+}
+
+#else
+#define GATEWAY_ACKS_TYPE CAUSEWAY_AM_ARRIVED
+#endif
+
+/** A message was handed up. If it is a data message of this network, say so on the air, at once. A copy that
+ * comes while the answer to another waits needs none of its own. */
+void gateway_acks_on_heard(const radio_message_t *message, uint32_t now);
+
+#endif

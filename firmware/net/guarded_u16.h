@@ -1,0 +1,18 @@
+/** A value stored beside its complement, because nothing would ever correct it if memory changed it.
+ *
+ * Reading a value that memory has changed restarts the node: a wrong one is never used. Not for interrupts.
+ */
+#ifndef NET_GUARDED_U16_H
+#define NET_GUARDED_U16_H
+
+#include <stdint.h>
+
+typedef struct {
+    uint16_t value;
+    uint16_t complement;
+} guarded_u16_t;
+
+void guarded_u16_set(guarded_u16_t *kept, uint16_t value);
+uint16_t guarded_u16_get(const guarded_u16_t *kept);
+
+#endif

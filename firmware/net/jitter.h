@@ -1,0 +1,16 @@
+/** Small random numbers, for jitter. Not for secrets. */
+#ifndef NET_JITTER_H
+#define NET_JITTER_H
+
+#include <stdint.h>
+
+/** Start the sequence of numbers; motes should have different seeds. */
+void jitter_start(uint16_t seed);
+
+/** The next number, 1..65535. */
+uint16_t jitter_next(void);
+
+/** A number in 0..limit - 1; 0 when the limit is 0. */
+uint16_t jitter_below(uint16_t limit);
+
+#endif

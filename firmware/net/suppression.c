@@ -1,0 +1,138 @@
+#include "suppression.h"
+
+#include <string.h>
+
+#include "gateway_acks.h"
+#include "causeway/data.h"
+#include "causeway/records.h"
+#include "hal/clock.h"
+#include "hops.h"
+#include "outbox.h"
+#include "repair.h"
+#include "schedule.h"
+#include "mic.h"
+#include "timesync.h"
+#include "traffic.h"
+
+#if CAUSEWAY_SCHEDULED
+
+/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if
+ * nobody nearer passes it on: if we hear that, we help. */
+static void put_behind(outbox_frame_t *frame)
+{
+    uint8_t round = schedule_round();
+    if (frame->round < OUTBOX_BEHIND)
+        frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
+    else if (frame->round == (round | OUTBOX_BEHIND))
+        frame->round = (uint8_t)(round + 1);
+}
+
+#endif
+
+/* Whether a frame need not go out (again) when somebody at this distance from the gateway has sent its
+ * message; 0: the gateway has it. */
+static bool is_done(outbox_frame_t *frame, uint8_t distance)
+{
+    uint8_t ours = (uint8_t)(cw_data_hops(frame->message.data) + 1);
+    if (frame->tries > 0)
+        return distance < ours || ours > CW_DATA_HOPS_TOP;
+#if CAUSEWAY_SCHEDULED
+    if (hops_known(clock_now()) && distance == ours) {
+        put_behind(frame);
+        return false;
+    }
+#endif
+    return hops_known(clock_now()) ? distance <= ours : distance == 0;
+}
+
+/* Whether what was heard speaks of this message of ours, whose number it has. */
+static bool speaks_of(const radio_message_t *heard, const radio_message_t *message)
+{
+    if (!MIC_BYTES)
+        return true;
+    return heard->type == CAUSEWAY_AM_ARRIVED ? mic_check_arrived(heard->data, mic_of(message))
+                                              : memcmp(mic_of(heard), mic_of(message), MIC_BYTES) == 0;
+}
+
+/* The data message at a place of the outbox, if it has its stamp. */
+static outbox_frame_t *stamped_frame(uint8_t place)
+{
+    outbox_frame_t *frame = outbox_frame(place);
+    bool has_stamp = frame && frame->message.type == CAUSEWAY_AM_DATA &&
+                     (frame->kind != OUTBOX_OWN || place >= OUTBOX_ROOM) && !repair_is_kept(frame);
+    return has_stamp ? frame : 0;
+}
+
+/* What the radio has goes out, but not again. */
+static void silence(outbox_frame_t *frame, uint8_t place)
+{
+    count(&traffic.suppressed);
+    frame->used = place >= OUTBOX_ROOM;
+    frame->deadline = clock_now();
+}
+
+/* `heard` tells that somebody at this distance has sent a message. */
+static void suppress(const radio_message_t *heard, uint16_t source, uint16_t number, uint8_t distance)
+{
+    for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
+        outbox_frame_t *frame = stamped_frame(i);
+        if (frame && cw_data_source(frame->message.data) == source &&
+            cw_data_number(frame->message.data) == number && is_done(frame, distance) &&
+            speaks_of(heard, &frame->message)) {
+            silence(frame, i);
+            if (REPAIR && distance > 0 && i < OUTBOX_ROOM) /* it may be lost later on its way */
+                repair_keep(frame);
+        }
+    }
+}
+
+void suppression_on_data(const radio_message_t *message)
+{
+    const uint8_t *payload = message->data;
+    suppress(message, cw_data_source(payload), cw_data_number(payload), (uint8_t)(cw_data_hops(payload) + 1));
+}
+
+void suppression_on_arrived(const radio_message_t *message)
+{
+    cw_arrived_t arrived;
+    if (cw_arrived_get(message->data, MIC_REST(message->length), &arrived))
+        suppress(message, arrived.source, cw_data_arrived(arrived.number), 0);
+    else
+        count(&traffic.foreign);
+}
+
+#if CAUSEWAY_SCHEDULED
+
+static bool names(const radio_message_t *taken, const radio_message_t *message)
+{
+    for (uint8_t at = 0; at < CAUSEWAY_TAKEN_BYTES; at = (uint8_t)(at + 2))
+        if (cw_get16(taken->data + at) == gateway_acks_name(message))
+            return true;
+    return false;
+}
+
+static bool is_right(const radio_message_t *taken)
+{
+    if (MIC_BYTES && !mic_check_taken(taken->data, timesync_network(clock_now()))) {
+        traffic_forged();
+        return false;
+    }
+    return true;
+}
+
+/* What names nothing of ours need not be checked. */
+void suppression_on_taken(const radio_message_t *taken)
+{
+    bool checked = false;
+    for (uint8_t i = 0; i <= OUTBOX_LAST && taken->length == MIC_RECORD_BYTES(TAKEN); i++) {
+        outbox_frame_t *frame = stamped_frame(i);
+        if (!frame || !names(taken, &frame->message))
+            continue;
+        if (!checked && !is_right(taken))
+            return;
+        checked = true;
+        silence(frame, i);
+    }
+}
+
+#endif
