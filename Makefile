@@ -75,7 +75,7 @@ firmware-check: debian ## cppcheck over the firmware, and the format of all C
 	PYTHON="$(PYTHON)" firmware/scripts/check.sh
 	firmware/scripts/format.sh
 
-firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/reference/firmware.md
+firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/figures/firmware.md
 	@$(BIN)/python -m tools.firmware_report --write
 
 # Done again only when something changed. Without the compiler both are left out; in CI that is a failure.
@@ -128,13 +128,13 @@ figures: setup ## draw the figures of docs/ again
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
 	@$(BIN)/python -m spark_jobs.package
 
-field: setup ## phi and k on the real firmware beside the simulator, into docs/evidence/algorithms.md: half an hour
+field: setup ## phi and k on the real firmware beside the simulator, into docs/figures/field.md: half an hour
 	$(BIN)/python -m tools.field_table --write
 
 schemes: setup ## the papers' schemes on the real firmware, into docs/evidence/schemes.md: five minutes
 	$(BIN)/python -m tools.schemes_table --write
 
-delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/reference/firmware.md: six minutes
+delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/evidence/firmware.md: six minutes
 	$(BIN)/python -m tools.delivery --write
 
 gateways: setup ## order and hold with two gateways on the real firmware, into docs/reference/live.md: ten minutes
@@ -143,13 +143,13 @@ gateways: setup ## order and hold with two gateways on the real firmware, into d
 ledger-table: setup ## whether the ledger keeps its promise, into docs/evidence/algorithms.md: some minutes
 	$(BIN)/python -m tools.ledger_table --write
 
-power-table: setup ## what a schedule costs and gains, simulated, into docs/reference/power.md: two minutes
+power-table: setup ## what a schedule costs and gains, simulated, into docs/evidence/power.md: two minutes
 	$(BIN)/python -m tools.power_table --write
 
-power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/reference/power.md: hours
+power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/evidence/power.md: hours
 	$(BIN)/python -m tools.power_runs --write
 
-urgent-runs: setup ## how long urgent messages take on the real firmware, and the cost, into docs/reference/power.md: 20 minutes
+urgent-runs: setup ## how long urgent messages take on the real firmware, and the cost, into docs/evidence/power.md: 20 minutes
 	$(BIN)/python -m tools.urgent_runs --write
 
 clean: ## remove the environment and everything that was built

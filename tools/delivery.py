@@ -3,7 +3,7 @@
     python -m tools.delivery [--write] [--seeds 5] [--processes 2] [--only "10 MICAz"]
 
 It runs the examples' deployments on emulated motes (docs/reference/testbed.md), as `basestation testbed --motes 10
---seconds 120` does. Prints a table in Markdown; with --write it also goes into docs/reference/firmware.md.
+--seconds 120` does. Prints a table in Markdown; with --write it also goes into docs/evidence/firmware.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = MarkedPlace(
-    ROOT / "docs" / "reference" / "firmware.md",
+    ROOT / "docs" / "evidence" / "firmware.md",
     "<!-- table: made by `make delivery` -->",
     "<!-- end of the delivery -->",
 )
@@ -134,7 +134,7 @@ def _share(part: int, whole: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/reference/firmware.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/firmware.md")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", choices=FIELDS, action="append", help="this network; may be repeated")

@@ -5,7 +5,7 @@
 Ten emulated motes over three hops (docs/reference/testbed.md), one deployment for each kind of stamp, judged by their
 flight recorders. The simulator draws its delays from the testbed's messages, once with clocks as close together as the
 testbed's, and once with clocks that use all of epsilon. It prints tables in Markdown; with --write they also go into
-docs/evidence/algorithms.md, between the two marks, and each seed's figures into docs/figures/field.csv.
+docs/figures/field.md, between the two marks, and each seed's figures into docs/figures/field.csv.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tools.pages import MarkedPlace, table
 ROOT = Path(__file__).resolve().parents[1]
 POINTS = ROOT / "docs" / "figures" / "field.csv"
 PLACE = MarkedPlace(
-    ROOT / "docs" / "evidence" / "algorithms.md",
+    ROOT / "docs" / "figures" / "field.md",
     "<!-- table: made by `make field` -->",
     "<!-- end of the table -->",
 )
@@ -209,7 +209,7 @@ def save(points: Sequence[FieldPoint]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/evidence/algorithms.md")
+    parser.add_argument("--write", action="store_true", help="into docs/figures/field.md")
     parser.add_argument("--seeds", type=int, choices=range(1, 11), default=10, metavar="1-10")
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--processes", type=int, default=2)

@@ -2,7 +2,7 @@
 
     python -m tools.firmware_report [--write]
 
-It prints a report in Markdown; with --write it also goes into docs/reference/firmware.md, between the two marks.
+It prints a report in Markdown; with --write it also goes into docs/figures/firmware.md, between the two marks.
 Needs the four
 images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
 compiler; battery life is what the emulated chips did, times currents of data sheets.
@@ -48,7 +48,7 @@ from packet_formats.tinyos import encode_packet  # noqa: E402
 from tools.pages import MarkedPlace, PageError  # noqa: E402
 
 PLACE = MarkedPlace(
-    ROOT / "docs" / "reference" / "firmware.md",
+    ROOT / "docs" / "figures" / "firmware.md",
     "<!-- report: made by `make firmware-report` -->",
     "<!-- end of the report -->",
 )
@@ -538,10 +538,8 @@ def naming_section(folder: Path) -> str:
         *("scheme", "motes", "bytes", "send: mean", "most", "receive: mean", "most"),
         *(text for board in BOARDS for text in (f"{board}: flash", "RAM with stack")),
     )
-    text = """**Stamps that name or number messages, by the size of the network** (docs/evidence/schemes.md), else as
-    above;
-    barrier's is at most that long. Without a clock in its stamp an image is smaller: it never reckons a message's
-    age."""
+    text = """**Stamps that name or number messages, by the size of the network** (docs/evidence/schemes.md), else as above; barrier's is at
+    most that long. An image without a clock in its stamp is smaller: it never computes a message's age."""
     return prose(text) + "\n\n" + table(head, rows)
 
 
@@ -625,7 +623,7 @@ def battery_section(found: Iterable[Life]) -> str:
     )
     text = f"""**Life on two AA cells** of {power.CELLS_MAH:,} mAh (assumed): mean current in mA, by the states that the
     emulated chips were in, in the network above, with one message in {MESSAGE_PERIOD} s of each mote and its peers'
-    passed on, once the network has found itself ([testbed.md](testbed.md#energy))."""
+    passed on, once the network has found itself ([testbed.md](../reference/testbed.md#energy))."""
     return prose(text) + "\n\n" + table(head, rows) + "\n\n" + prose(currents_text())
 
 
@@ -681,7 +679,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--write", action="store_true", help="put the report into docs/reference/firmware.md as well"
+        "--write", action="store_true", help="put the report into docs/figures/firmware.md as well"
     )
     options = parser.parse_args()
     try:

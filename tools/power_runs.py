@@ -6,7 +6,7 @@
 `make power-runs` runs it. Each mote sends a message in ten seconds, over three hops, by a schedule whose window `plan`
 chose, on the testbed's grid (docs/reference/testbed.md). Every message is judged by the true happened-before. Prints
 a table in
-Markdown; with --write it also goes into docs/reference/power.md. The networks that the aims are about run for five
+Markdown; with --write it also goes into docs/evidence/power.md. The networks that the aims are about run for five
 hours each,
 those with a longer period for one, those with loss or a key for twenty minutes. --night is one run of ten hours.
 
@@ -44,7 +44,7 @@ from packet_formats.records import MIC_BYTES
 from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "reference" / "power.md"
+PAGE = ROOT / "docs" / "evidence" / "power.md"
 KEPT = ROOT / ".pio" / "power_runs.jsonl"
 PLACE = MarkedPlace(PAGE, "<!-- runs: made by `make power-runs` -->", "<!-- end of the runs -->")
 NIGHT = MarkedPlace(
@@ -248,7 +248,7 @@ def life_cells(field: Field, points: Sequence[PowerPoint]) -> Iterator[str]:
 
 def parser_of(described: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(described or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/reference/power.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/power.md")
     parser.add_argument("--seeds", type=int, help="of each network")
     parser.add_argument("--seconds", type=float, help="of each run")
     parser.add_argument("--processes", type=int, default=2)

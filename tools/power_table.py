@@ -5,7 +5,7 @@
 Ten motes of each board over three hops, a message in ten seconds of each: always on and by a schedule, ordered by the
 clock in the stamp (shlc) and by the causes that it names (barrier). Simulated messages, every one judged by the true
 happened-before; days by the model of `basestation plan`. A second table has all periods. Prints them in Markdown; with
---write they also go into docs/reference/power.md, between their marks.
+--write they also go into docs/evidence/power.md, between their marks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from packet_formats.boards import BOARDS
 from packet_formats.schedule import PERIODS_LOG2
 from tools.pages import MarkedPlace, table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "power.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "power.md"
 PLACE = MarkedPlace(PAGE, "<!-- power: made by `make power-table` -->", "<!-- end of the power table -->")
 PERIODS = MarkedPlace(PAGE, "<!-- trade: made by `make power-table` -->", "<!-- end of the trade -->")
 MOTES, HOPS, RATE, DATA_BYTES = 10, 3, 0.1, 6
@@ -121,7 +121,7 @@ def _ms(ms: float) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/reference/power.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/evidence/power.md")
     parser.add_argument("--period-ms", type=int, choices=tuple(PERIODS_LOG2), default=16000)
     parser.add_argument("--seeds", type=int, default=5, help="simulated networks (default: %(default)s)")
     parser.add_argument("--messages", type=int, default=2000, help="of each (default: %(default)s)")

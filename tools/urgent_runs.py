@@ -4,7 +4,7 @@
 
 `make urgent-runs` runs it: the networks of `tools/power_runs.py` with a period of 16 s, with urgent windows and
 without. Each mote sends a message in ten seconds, of which every 32nd is urgent (`tools/urgent_app`). Prints a table in
-Markdown; with --write it also goes into docs/reference/power.md.
+Markdown; with --write it also goes into docs/evidence/power.md.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import click
 
 from basestation.causality.rules import RULES
 from basestation.cli import common, job_options
+from basestation.cli.progress import progress
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison_options import FIXED, SWEPT, default, give_up_ticks, networks
 from basestation.comparing.comparison_table import show
@@ -17,7 +18,7 @@ from basestation.comparing.spread import Compared, Spot, check, compare, network
 from basestation.simulator.options import READINGS, OptionError, WorldOptions
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -186,7 +187,7 @@ def _prepare(out: Path) -> None:
 def _compared(
     spots: Sequence[Spot], schemes: Sequence[str], terms: Terms, options: EngineOptions
 ) -> Iterator[Compared]:
-    from spark_jobs.engine import chosen
+    from spark_jobs.engines import chosen
 
     if spots:
         with chosen("compare", options, processes=True) as engine:
@@ -215,6 +216,6 @@ def _leave(found: Sequence[Compared], terms: Terms, plot: Path | None, out: Path
 def _write_document(out: Path, messages: int, seeds: int) -> None:
     from basestation.comparing.schemes_document import write  # matplotlib
 
-    with common.progress(None, "comparing") as advance:
+    with progress(None, "comparing") as advance:
         for path in write(out, messages, seeds, advance):
             common.note(f"wrote {path}")

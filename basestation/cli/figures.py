@@ -19,7 +19,7 @@ from basestation.figures.intervals import interval, with_intervals
 from basestation.simulator.options import OptionError, WorldOptions
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -46,7 +46,7 @@ def command(out: Path | None, messages: int, seeds: int, as_json: bool, engine: 
     beside ours, and tables.md with what the paper does not show: exactness under loss, the modulus, faults, counter
     widths. figures.parquet, figures.csv and report.html have the 95% confidence interval of each point.
     """
-    from spark_jobs.engine import chosen
+    from spark_jobs.engines import chosen
     from spark_jobs.session import prepare
 
     try:
@@ -82,8 +82,7 @@ def _write(
                 place = [point.curve.figure, point.curve.label, point.law, point.policy, point.phi]
                 rows.writerow([*place, seed, f"{value:.4f}"])
     (out / "claims.md").write_text(_markdown(verdicts, messages, seeds))
-    with common.progress(sheets(messages), "measuring tables") as each:
-        (out / "tables.md").write_text("\n\n".join(sheet.markdown() for sheet in each) + "\n")
+    (out / "tables.md").write_text("\n\n".join(sheet.markdown() for sheet in sheets(messages)) + "\n")
     common.note(f"wrote points.csv, claims.md and tables.md in {out}")
     _write_report(out, points, verdicts, messages, seeds)
 
@@ -93,7 +92,7 @@ def _write_report(
 ) -> None:
     from basestation.analysis import page
     from basestation.figures.draw import picture
-    from spark_jobs.results import write_page, write_rows
+    from spark_jobs.result_files import write_page, write_rows
 
     write_rows(out, "figures", with_intervals(points))
     agreed = sum(verdict.agrees for verdict in verdicts)

@@ -1,4 +1,4 @@
-"""The tables of docs/evidence/algorithms.md that are not in the paper: exactness, the modulus, faults, counter
+"""The tables of docs/evidence/paper.md that are not in the paper: exactness, the modulus, faults, counter
 widths."""
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from basestation.analysis.facts import Arrivals
-from spark_jobs.traces.files import TraceFault, TraceFiles
 from spark_jobs.traces.segments import load, whole
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles
 
 
 def arrivals_in(trace: TraceFiles) -> Arrivals:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spark_jobs.storage import Place
 from spark_jobs.tables.stored import CAUSES, MANIFEST, StoredRun, manifest
-from spark_jobs.traces.files import TraceFault, TraceFiles, open_trace
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, open_trace
 
 
 def open_traces(folders: Sequence[Place]) -> tuple[list[TraceFiles], list[TraceFault]]:

@@ -13,8 +13,8 @@ import pyarrow as pa
 from basestation.analysis import survey
 from basestation.analysis.survey import Context, Counts, Question, Survey
 from basestation.analysis.view import View, clock_of, view_of
-from spark_jobs.engine import Spread
-from spark_jobs.traces.files import TraceFiles, read_rows, told_of
+from spark_jobs.engines import Spread
+from spark_jobs.traces.trace_files import TraceFiles, read_rows, told_of
 
 ROWS = 1_000_000  # of a segment: enough that its halo costs little
 TIMES = ["clock", "heard", "batch", "in_sync", "source"]

@@ -137,12 +137,6 @@ def test_seeds_are_summed_up():
     assert together.hold_mean == pytest.approx(np.average([row.hold_mean for row in apart], weights=weights))
 
 
-def test_the_schemes_page_holds_the_tables_that_the_command_made(root):
-    page = (root / "docs" / "evidence" / "schemes.md").read_text()
-    for made in ("tables.md", "times.md"):
-        assert (root / "docs" / "figures" / "schemes" / made).read_text().strip() in page, made
-
-
 @pytest.mark.parametrize("gateways", [1, 3])
 @pytest.mark.parametrize("name", ["delta-causal", "delta-vector"])
 def test_delta_causal_keeps_the_order_though_clocks_differ_and_messages_are_lost(name, gateways):

@@ -7,7 +7,7 @@ import pytest
 
 from basestation.figures.grid import gather, measure_figures, measure_network, networks
 from basestation.figures.intervals import interval, with_intervals
-from spark_jobs.engine import Cores
+from spark_jobs.engines import Cores
 
 
 def test_the_points_are_those_of_the_figures_command():

@@ -117,6 +117,20 @@ def test_no_message_after_an_outage_is_a_copy_of_one_before(tmp_path, scheme, ke
     same_in_the_table(setup, tmp_path, found)
 
 
+def test_what_was_sent_before_the_first_message_heard_is_a_message(tmp_path):
+    """The station starts as a mote's sequence wraps, and a relay delays the messages, and the boot, before."""
+    setup = deployment()
+    frames = [*sent(setup, 260)][252:]
+    begin, data = frames[4]
+    late = [(begin + n * TICK, one) for n, (_, one) in enumerate(frames[:4], 1)]
+    late.append((begin + 5 * TICK, replace(data, boot=7, sequence=90)))
+    station, found = logged(setup, tmp_path, heard(setup, frames[4:] + late))
+    assert (station.received, station.snapshot(0).motes[0].duplicates) == (9, 0)
+    came = [one.name.sequence for one in of(Arrived, found) if one.number]
+    assert came == [0, -4, -3, -2, -1, 90, 1, 2, 3]
+    same_in_the_table(setup, tmp_path, found)
+
+
 # ---- Copies ----
 
 

@@ -12,7 +12,7 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.engine import Cores
+from spark_jobs.engines import Cores
 from spark_jobs.run import run
 
 OPTIONS = WorldOptions(messages=200, motes=4, loss=0.1, seed=3)

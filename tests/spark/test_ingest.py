@@ -25,12 +25,12 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.engine import Cores, Spark
+from spark_jobs.engines import Cores, Spark
 from spark_jobs.session import JobError
-from spark_jobs.tables.ingest import TABLES, ingest
 from spark_jobs.tables.inputs import find, grouped
+from spark_jobs.tables.intake import TABLES, ingest
 from spark_jobs.tables.stored import manifest
-from spark_jobs.traces.files import GRAPH
+from spark_jobs.traces.trace_files import GRAPH
 from tests.journal.logs import refuse, simulated, write, write_everything
 
 SECOND = 1_000_000_000

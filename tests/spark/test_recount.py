@@ -10,9 +10,9 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from spark_jobs.comparing import trace_spots
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
-from spark_jobs.traces.files import open_trace
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
+from spark_jobs.traces.trace_files import open_trace
 from tests.spark import recount
 
 FIGURES = ("pairs", "backward", "forward", "mean", "any", "related", "hold_mean")

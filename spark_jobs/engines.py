@@ -25,9 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from basestation.analysis.sql import query, split
 from spark_jobs import session
@@ -40,13 +38,11 @@ Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """How a function is applied to many tasks (`Engine.each`)."""
 Frame = Any
 """Rows: a table of Arrow's on this machine, a DataFrame on Spark."""
-Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Rows in, rows out, batch by batch: what was taken need not stay in memory."""
 PIECE = 1 << 19  # rows of a frame that one task takes on this machine
 
 
 class Engine(ABC):
-    """Applies functions to tasks and to groups of rows."""
+    """Applies functions to tasks, and SQL to rows."""
 
     workers: int  # tasks that run at a time
 
@@ -59,10 +55,6 @@ class Engine(ABC):
         self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
     ) -> Frame:
         """All rows that a function makes of its tasks."""
-
-    @abstractmethod
-    def grouped(self, frame: Frame, keys: Sequence[str], function: Batches, schema: pa.Schema) -> Frame:
-        """The rows that a function makes of each group with equal keys. Its rows come in any order."""
 
     @abstractmethod
     def sql(self, text: str, **given: Any) -> Frame:
@@ -126,10 +118,6 @@ class Cores(Engine):
         found = self.each(partial(_listed, function), tasks)
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
 
-    def grouped(self, frame: pa.Table, keys: Sequence[str], function: Batches, schema: pa.Schema) -> pa.Table:
-        groups = list(groups_of(frame, keys))
-        return self.rows(lambda rows: function(iter(frame.take(rows).to_batches())), groups, schema)
-
     def sql(self, text: str, **given: Any) -> pa.Table:
         return query(text, **given)
 
@@ -156,16 +144,6 @@ def _end_with_parent() -> None:
 
 def _listed(function: Callable[[Any], Iterable[pa.RecordBatch]], task: Any) -> list[pa.RecordBatch]:
     return list(function(task))
-
-
-def groups_of(table: pa.Table, keys: Sequence[str]) -> Iterator[NDArray[np.int64]]:
-    """The numbers of the rows with equal keys, in their order, group by group."""
-    if not len(table):
-        return
-    codes = [table[key].combine_chunks().dictionary_encode().indices.to_numpy() for key in keys]
-    order = np.lexsort(codes[::-1])
-    changes = np.any([np.diff(code[order]) != 0 for code in codes], axis=0)
-    yield from np.split(order, np.flatnonzero(changes) + 1)
 
 
 class Spark(Engine):
@@ -204,16 +182,6 @@ class Spark(Engine):
 
         numbers = self.spark.range(0, len(tasks), 1, max(len(tasks), 1))
         return numbers.mapInArrow(work, from_arrow_schema(schema))
-
-    def grouped(
-        self, frame: DataFrame, keys: Sequence[str], function: Batches, schema: pa.Schema
-    ) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # its hints choose the form
-            return function(batches)
-
-        return frame.groupBy(*keys).applyInArrow(work, from_arrow_schema(schema))
 
     def sql(self, text: str, **given: Any) -> DataFrame:
         numbers, frames = split(given)
