@@ -137,7 +137,7 @@ schemes: setup ## the papers' schemes on the real firmware, into docs/evidence/s
 delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/evidence/firmware.md: six minutes
 	$(BIN)/python -m tools.delivery --write
 
-gateways: setup ## order and hold with two gateways on the real firmware, into docs/reference/live.md: ten minutes
+gateways: setup ## order and hold with two gateways on the real firmware, into docs/evidence/station.md: ten minutes
 	$(BIN)/python -m tools.two_gateways --write
 
 ledger-table: setup ## whether the ledger keeps its promise, into docs/evidence/algorithms.md: some minutes

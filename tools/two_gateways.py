@@ -4,7 +4,7 @@
 
 Ten emulated motes with the stamp `barrier` are one hop from both gateways. Each gateway loses a share of what it could
 hear. The station takes both lines with the run's own times (docs/reference/testbed.md). Prints a table in Markdown;
-with --write it also goes into docs/reference/live.md.
+with --write it also goes into docs/evidence/station.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACE = MarkedPlace(
-    ROOT / "docs" / "reference" / "live.md",
+    ROOT / "docs" / "evidence" / "station.md",
     "<!-- table: made by `make gateways` -->",
     "<!-- end of the gateways -->",
 )
@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help="into docs/reference/live.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/station.md")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
