@@ -1,7 +1,8 @@
-"""Puts generated tables into the documents, each between two marks of its page."""
+"""Writes generated text into the documents, each between two marks of its page."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -30,9 +31,11 @@ class MarkedPlace(NamedTuple):
         self.page.write_text(self.insert(self.page.read_text(), content))
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table in Markdown."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """The lines of a table in Markdown, with numbers to the right."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    right = [all(re.fullmatch(r"[-–0-9., ]*", row[i]) for row in cells) for i in range(len(heads))]
     yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
-    for row in rows:
+    yield f"| {' | '.join('---:' if numeric else '---' for numeric in right)} |"
+    for row in cells:
         yield f"| {' | '.join(row)} |"
