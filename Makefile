@@ -111,8 +111,7 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck and clang-format o
 	$(BIN)/mypy firmware/scripts tools examples
 
 figures: setup ## draw the figures of docs/ again
-	$(BIN)/basestation figures --out docs/figures
-	$(BIN)/basestation compare --seeds 2 --document docs/figures/schemes
+	$(BIN)/python -m tools.figures docs/figures
 	$(BIN)/python -m tools.screenshot docs/figures/screen.svg
 	$(BIN)/python -m tools.page_pictures docs/figures
 

@@ -99,11 +99,6 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the comparison into this file."
 )
 @job_options.out_option("Write compare.parquet, compare.csv and report.html here.")
-@click.option(
-    "--document",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Make the tables and pictures of docs/evidence/schemes.md in this folder, on networks of their own.",
-)
 @common.json_option
 @job_options.engine_options
 @click.pass_context
@@ -116,7 +111,6 @@ def command(
     seeds: int,
     plot: Path | None,
     out: Path | None,
-    document: Path | None,
     as_json: bool,
     engine: EngineOptions,
     **given: Any,
@@ -135,9 +129,6 @@ def command(
     if plot is not None and plot.suffix not in PICTURES:
         raise click.UsageError(f"--plot {plot}: a picture's name ends in {', '.join(PICTURES)}")
     try:
-        if document is not None:
-            _write_document(document, given["messages"], seeds)
-            return
         spots, faults = _recorded(ctx, traces) if traces else (_simulated(given, seeds), [])
         check(spots, schemes, terms)
     except OptionError as error:
@@ -210,11 +201,3 @@ def _leave(found: Sequence[Compared], terms: Terms, plot: Path | None, out: Path
 
         comparing.write(out, found, terms)
         common.note(f"wrote compare.parquet, compare.csv and report.html in {out}")
-
-
-def _write_document(out: Path, messages: int, seeds: int) -> None:
-    from basestation.comparing.schemes_document import write  # matplotlib
-
-    with common.progress(None, "comparing") as advance:
-        for path in write(out, messages, seeds, advance):
-            common.note(f"wrote {path}")

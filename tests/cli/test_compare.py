@@ -9,7 +9,6 @@ from click.testing import CliRunner
 from basestation.cli.compare import command
 from basestation.cli.listen import command as listen
 from basestation.cli.simulate import command as simulate
-from basestation.comparing import schemes_document
 from basestation.comparing.catalogue import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -122,17 +121,3 @@ def test_a_picture(tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_the_documents_tables_are_made_by_one_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(schemes_document, "MOTES", (10,))
-    result = run("--document", str(tmp_path), "--messages", "60")
-    assert result.exit_code == 0, result.output
-    tables = (tmp_path / "tables.md").read_text()
-    for name in NAMES:
-        assert f"| {name} |" in tables
-    assert (tmp_path / "times.md").exists()
-    assert len((tmp_path / "points.csv").read_text().splitlines()) == 1 + 3 * len(NAMES)
-    for name in ("bytes", "motes", "loss", "rate", "epsilon"):
-        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
