@@ -51,13 +51,13 @@ def test_a_recorded_run_gives_what_the_simulation_gave(tmp_path):
     measured = ("violations", "hold", "gave_up", "arrived", "stamp_bits", "concurrent")
     simulated, recorded = (
         [{name: row[name] for name in measured} for row in rows(*args)]
-        for args in (network, ["--trace", str(tmp_path / "run")])
+        for args in (network, [str(tmp_path / "run")])
     )
     assert recorded == simulated
 
 
 def test_a_recorded_network_is_not_described_twice(tmp_path):
-    result = run("--trace", str(tmp_path), "--motes", "5")
+    result = run(str(tmp_path), "--motes", "5")
     assert result.exit_code == 2
     assert "motes" in result.output
 
@@ -75,7 +75,7 @@ def test_a_log_is_compared_as_it_is(tmp_path, monkeypatch):
 
 
 def test_what_is_no_trace_is_a_fault(tmp_path):
-    result = run("--trace", str(tmp_path))
+    result = run(str(tmp_path))
     assert result.exit_code == 1
     assert "messages.parquet" in result.output
 
@@ -95,7 +95,6 @@ def test_never_giving_up_and_a_time_of_ones_own():
     [
         ["--give-up", "soon"],
         ["--give-up", "-1"],
-        ["--min-wait", "2"],
         ["--plot", "x.txt"],
         ["--loss", "2"],
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from basestation.planning.candidates import Effort
+from basestation.planning.stamp_trials import Effort
 from packet_formats.layout import layout_of
 from tools.pages import MarkedPlace, PageError, table
 from tools.tables import Effort as Wanted

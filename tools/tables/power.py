@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from basestation.planning.budget import PlannedNetwork, make_budget
-from basestation.planning.candidates import CandidateRow, Effort, compare
+from basestation.planning.stamp_choice import CandidateRow
+from basestation.planning.stamp_trials import Effort, compare
 from basestation.planning.trade import (
     ALWAYS_ON,
     CLOCKED,
@@ -106,7 +107,7 @@ def _listens(period_ms: int) -> str:
 def rows(board: str, period_ms: int, effort: Effort) -> Iterator[Sequence[str]]:
     """A row for each stamp, of one board and period."""
     budget = make_budget(with_period(network_of(board), period_ms))
-    found = compare(budget, policies=("cbd",), effort=effort, schemes=(CLOCKED, NAMED))
+    found = compare(budget, effort=effort, schemes=(CLOCKED, NAMED))
     for row in (found.guaranteed_choice, *found.named):
         if row is not None:
             life = life_with(budget.network, row.candidate.layout)
