@@ -131,7 +131,7 @@ FILES = {
     a_column_twice: "the column source is there twice|vector_most, source",
     cut_off: "cut off",
     nothing_in_it: "cut off",
-    foreign: "foreign schema|no table of Causeway's|has not written this file",
+    foreign: "foreign schema|not a table of Causeway|has not written this file",
     a_folder: "is a directory",
     a_byte_changed: "checksum",
     another_run: "mixed runs|of 2 runs",
