@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,7 +75,7 @@ class Footer:
         known = self._statistics(column) if column in self._columns.names else []
         return [bound for one in known if one is not None and one.has_min_max for bound in (one.min, one.max)]
 
-    def _statistics(self, column: str) -> list[pq.Statistics | None]:
+    def _statistics(self, column: str) -> list[Any]:
         columns = self.said.schema
         place = [columns.column(i).path for i in range(len(columns))].index(column)
         return [self.said.row_group(g).column(place).statistics for g in range(self.said.num_row_groups)]
