@@ -144,6 +144,7 @@ def says(err: str, words: str) -> bool:
     return any(word in err for word in words.split("|"))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("damage", FILES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("job", [*ON_TRACES, "ingest"])
 def test_a_trace_that_is_not_sound(tmp_path, whole, told, job, damage):
@@ -171,6 +172,7 @@ def test_a_trace_that_is_not_sound(tmp_path, whole, told, job, damage):
     assert "bad" in err
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "damage", [d for d in FILES if d is not no_value], ids=lambda damage: damage.__name__
 )

@@ -149,6 +149,7 @@ def test_the_command_predicts_and_checks(log, tmp_path, capsys):
     assert "what is known" in capsys.readouterr().out
 
 
+@pytest.mark.wide
 def test_the_command_says_which_assumption_breaks_first(log, tmp_path, capsys):
     trace, _ = log
     words = [

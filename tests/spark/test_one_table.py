@@ -74,6 +74,7 @@ def ordered(rows, names):
     return sorted(([(name, row[name]) for name in names] for row in told), key=repr)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("read", [by_spark, by_duckdb, by_pandas, by_polars])
 @pytest.mark.parametrize("name", ["messages", "frames", "events", "causes"])
 def test_every_reader_sees_one_table(tables, request, read, name):
