@@ -1,4 +1,4 @@
-# `make` lists the targets. `make demo` and `make test` set up what they need by themselves.
+# `make` lists the targets. `make demo`, `make test` and `make check` set up what they need by themselves.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -30,8 +30,8 @@ unexport PYTHONDONTWRITEBYTECODE
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench soak lint lock figures tables delivery gateways package clean
-.PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able lint-and-firmware flash
+.PHONY: help setup debian demo test check test-all bench soak lint lock figures tables delivery gateways package clean
+.PHONY: firmware firmware-test firmware-check firmware-report firmware-tested images-if-able prepared flash
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,9 +41,11 @@ setup: debian $(VENV)/.project ## Debian packages and the Python environment; qu
 demo: setup ## the firmware on emulated motes, ordered live; then how much order each byte gained
 	@$(BIN)/basestation demo
 
-# Things that keep one core busy each, side by side.
-lint-and-firmware: setup
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-if-able $(VENV)/.kernels
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+# The two keep one core busy each.
+prepared: setup
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync images-if-able $(VENV)/.kernels
 
 # numba's compiler takes a minute, and keeps what it made. Without this each process of pytest would do the same.
 $(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simulator/*_numba.py) $(VENV)/.locked | $(VENV)/.project
@@ -52,11 +54,16 @@ $(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simu
 	$(BIN)/basestation analyse continuum "$$folder/trace" --tolerate 5 --no-spark --workers 1 > /dev/null
 	@touch $@
 
-test: lint-and-firmware ## lint, the firmware where its compiler is, then the fast tests
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+test: prepared ## the fast tests: every package, an image of each kind, one emulated network, Spark, the page in a browser
+	$(PYTEST) -m "not wide and not slow"
 
-test-all: lint-and-firmware ## lint, then every test, the slow ones with more examples
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+check: prepared ## lint, strict types, cppcheck, then the wide tests: all layouts and boards, kills, parity of implementations
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-tested
+	$(PYTEST) -m "wide and not slow"
+
+test-all: prepared ## every test, the slow ones too, and property tests with 1,000 examples: for the night
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-tested
+	HYPOTHESIS_PROFILE=thorough $(PYTEST)
 
 firmware: $(PIO_READY) ## the four images, in .pio/build; CAUSEWAY_DEPLOYMENT=my.toml builds for another deployment
 	$(PIO) run
@@ -68,16 +75,18 @@ firmware-check: debian ## cppcheck over the firmware, and the format of all C
 	PYTHON="$(PYTHON)" firmware/scripts/check.sh
 	firmware/scripts/format.sh
 
-firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/reference/firmware.md
+firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/figures/firmware.md
 	@$(BIN)/python -m tools.firmware_report --write
 
-# For `make test`: done again only when something changed; without the compiler it is left out, in CI it is a failure.
-firmware-if-able: setup
-	@if command -v avr-gcc >/dev/null; then \
-	    $(MAKE) --no-print-directory .pio/.images .pio/.tested; \
-	else \
-	    echo 'avr-gcc is not on this machine: the firmware is left out.' >&2; [ "$${CI:-}" != true ]; \
-	fi
+# Done again only when something changed. Without the compiler both are left out; in CI that is a failure.
+images-if-able: setup
+	@$(call if_able,.pio/.images)
+
+firmware-tested: setup
+	@$(call if_able,.pio/.tested)
+
+if_able = if command -v avr-gcc >/dev/null; then $(MAKE) --no-print-directory $(1); \
+    else echo 'avr-gcc is not on this machine: the firmware is left out.' >&2; [ "$${CI:-}" != true ]; fi
 
 .pio/.images: $(FIRMWARE) | $(VENV)/.project
 	$(PIO) run --silent
@@ -116,7 +125,7 @@ figures: setup ## draw the figures of docs/ again
 	$(BIN)/python -m tools.page_pictures docs/figures
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
-	@$(BIN)/python -m spark_jobs.package
+	@$(BIN)/python -m tools.cluster_package
 
 # Names of tables: python -m tools.tables --help
 tables: setup ## measured tables of docs/ again, hours in all; ONLY="power ledger" chooses some

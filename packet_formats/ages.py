@@ -1,7 +1,7 @@
 """The age of an event when its message is stamped, in one byte: with a schedule, messages wait for their window.
 
 Codes below `AGAIN` count 128ths of the period; the last of them means that age or more. Codes from `AGAIN` on are for
-messages that are sent again because the gateway had not heard them (docs/reference/firmware.md, Repair). Those are
+messages that are sent again because the gateway had not heard them (docs/reference/power.md, Repair). Those are
 older than a period, so the codes count 16ths. Ages are rounded down, so the event may be one unit older. Standard
 library only.
 """

@@ -1,6 +1,6 @@
 """The boards and their radios: the one place for facts about them. Standard library only.
 
-A new board is a row here. docs/guide/planning.md and docs/reference/firmware.md give the source of every number. What
+A new board is a row here. docs/guide/planning.md and docs/evidence/firmware.md give the source of every number. What
 they draw is in `packet_formats/power.py`.
 """
 

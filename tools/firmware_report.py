@@ -2,7 +2,7 @@
 
     python -m tools.firmware_report [--write]
 
-It prints a report in Markdown; with --write it also goes into docs/reference/firmware.md, between the two marks.
+It prints a report in Markdown; with --write it also goes into docs/figures/firmware.md, between the two marks.
 Needs the four
 images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
 compiler; battery life is what the emulated chips did, times currents of data sheets.
@@ -48,7 +48,7 @@ from packet_formats.tinyos import encode_packet  # noqa: E402
 from tools.pages import MarkedPlace, PageError, table  # noqa: E402
 
 PLACE = MarkedPlace(
-    ROOT / "docs" / "reference" / "firmware.md",
+    ROOT / "docs" / "figures" / "firmware.md",
     "<!-- report: made by `make firmware-report` -->",
     "<!-- end of the report -->",
 )

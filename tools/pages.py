@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
 
 class PageError(ValueError):
     """A page lacks the marks."""
@@ -29,6 +31,15 @@ class MarkedPlace(NamedTuple):
 
     def write(self, content: str) -> None:
         self.page.write_text(self.insert(self.page.read_text(), content))
+
+
+def place_of(name: str) -> MarkedPlace:
+    """The place of a measured table, on whichever page has its marks."""
+    begin = f"<!-- {name}: made by `make tables` -->"
+    for page in DOCS.rglob("*.md"):
+        if begin in page.read_text():
+            return MarkedPlace(page, begin, f"<!-- end of {name} -->")
+    raise PageError(f"no page has the mark {begin}")
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:

@@ -7,17 +7,16 @@ import math
 import os
 import sys
 import textwrap
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_type_hints
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+from rich.table import Table
 
 from basestation.views.visible_text import visible_segments
 from packet_formats.phrases import visible
@@ -25,11 +24,8 @@ from packet_formats.phrases import visible
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
 
-T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 
-PROGRESS_AFTER = 2.0  # seconds
-PROGRESS_STEP = 0.05  # seconds between two redraws
 PLAIN_WIDTH = 110  # columns of a table that is not written to a terminal
 
 
@@ -70,6 +66,19 @@ def echo(text: str) -> None:
 def fail(message: str) -> NoReturn:
     """End the command with exit code 1 and a line on standard error."""
     raise click.ClickException(message)
+
+
+def table(*names: str, right: Sequence[str] = (), padding: int | tuple[int, int] = (0, 1)) -> Table:
+    """An empty table for people; the columns in `right` hold numbers."""
+    found = Table(box=SIMPLE_HEAD, padding=padding)
+    for name in names:
+        found.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    return found
+
+
+def utc(wall_ns: int) -> str:
+    """A time of a log, for people."""
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def example(text: str) -> str:
@@ -274,117 +283,17 @@ NOT_CHECKED = "no MIC was checked: --key FILE names the network's key"
 def with_key(
     described: "Deployment", path: Path | None, key: Path | None = None, needed: bool = True
 ) -> "Deployment":
-    """The deployment with its key, from beside it or from `key`. If there is none, end the command with the reason.
+    """The deployment with its key: from the file `key`, `-` for standard input, or from beside the deployment's file.
 
-    Not `needed`: go on without, where no file is named.
+    If it cannot be read, the command ends with the reason. Not `needed`: without a file's name there is no key.
     """
     from packet_formats import keys
 
     if not needed and key is None and path is None:
         return described
     try:
+        if key == Path("-"):  # the live page has the key, and no file
+            return dataclasses.replace(described, key=keys.Key(bytes.fromhex(sys.stdin.readline())))
         return keys.with_key(described, path, key)
-    except keys.KeyFault as error:
+    except ValueError as error:
         fail(str(error))
-
-
-class _Bar:
-    """A progress counter. Its bar appears only on a terminal, and only if the work takes long; elsewhere a line, if
-    there is one."""
-
-    def __init__(self, description: str, total: int | None, line: str = "") -> None:
-        self._description = description
-        self._line = line
-        self._total = total
-        self._done = 0
-        self._drawn = 0.0
-        self._bar: Progress | None = None
-        self._lock = threading.Lock()
-        self._closed = False
-        self._timer: threading.Timer | None = None
-        self._draws = err.is_terminal and not err.is_dumb_terminal
-        if self._draws or line:
-            self._timer = threading.Timer(PROGRESS_AFTER, self._show)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def advance(self, count: int = 1) -> None:
-        self._done += count
-        if self._bar is not None:
-            now = time.monotonic()
-            if now - self._drawn >= PROGRESS_STEP:
-                self._drawn = now
-                self._bar.update(self._bar.task_ids[0], completed=self._done)
-
-    def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        with self._lock:
-            self._closed = True
-            if self._bar is not None:
-                self._bar.stop()
-
-    def _show(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            if not self._draws:
-                note(self._line)
-                return
-            bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=err,
-                transient=True,
-                # Lines on standard output go above the bar on the same terminal, and else stay untouched.
-                redirect_stdout=sys.stdout.isatty(),
-            )
-            bar.add_task(self._description, total=self._total, completed=self._done)
-            bar.start()
-            self._bar = bar
-
-
-@overload
-def progress(
-    work: int | None, description: str, line: str = ""
-) -> AbstractContextManager[Callable[..., None]]: ...
-@overload
-def progress(work: Iterable[T], description: str, line: str = "") -> AbstractContextManager[Iterator[T]]: ...
-def progress(
-    work: Iterable[T] | int | None, description: str, line: str = ""
-) -> AbstractContextManager[Iterator[T]] | AbstractContextManager[Callable[..., None]]:
-    """Show a progress bar on standard error, on a terminal only, after two seconds. Elsewhere the line is
-    printed then, if one is given.
-
-    Over an iterable it gives an iterator; for a total (None: not known) a function ``advance(count=1)``:
-
-        with progress(frames, "decoding") as each:
-            for frame in each: ...
-        with progress(1000, "simulating") as advance:
-            advance(50)
-    """
-    if work is None or isinstance(work, int):
-        return _counted(work, description, line)
-    return _iterated(work, description, line)
-
-
-@contextmanager
-def _counted(total: int | None, description: str, line: str) -> Iterator[Callable[..., None]]:
-    bar = _Bar(description, total, line)
-    try:
-        yield bar.advance
-    finally:
-        bar.close()
-
-
-@contextmanager
-def _iterated(work: Iterable[T], description: str, line: str) -> Iterator[Iterator[T]]:
-    def each() -> Iterator[T]:
-        for item in work:
-            yield item
-            advance()
-
-    with _counted(len(work) if isinstance(work, Sized) else None, description, line) as advance:
-        yield each()

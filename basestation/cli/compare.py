@@ -18,7 +18,7 @@ from basestation.comparing.spread import Compared, Spot, check, compare, network
 from basestation.simulator.options import MEANINGS, OptionError, WorldOptions
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -192,7 +192,7 @@ def _prepare(out: Path) -> None:
 def _compared(
     spots: Sequence[Spot], schemes: Sequence[str], terms: Terms, options: EngineOptions
 ) -> Iterator[Compared]:
-    from spark_jobs.engine import chosen
+    from spark_jobs.engines import chosen
 
     if spots:
         with chosen("compare", options, processes=True) as engine:

@@ -34,6 +34,7 @@ from basestation.views.streams import StreamsView
 from packet_formats.deployment import Deployment, load
 from packet_formats.layout import layout_of
 
+SEED = 1
 RATE = 4.0  # messages a second of each mote, on the simulator
 APP = "alarm"  # of firmware/apps
 EXAMPLE = images.PROJECT / "examples" / "alarm.toml"
@@ -91,7 +92,6 @@ class LongestHeld:
     show_default=True,
     help="How long to run live.",
 )
-@click.option("--seed", type=common.Whole(0), default=1, show_default=True, help="Same seed, same motes.")
 @click.option(
     "--on",
     type=click.Choice(["testbed", "simulator"]),
@@ -105,7 +105,7 @@ class LongestHeld:
     help="Folder for the log and the trace; each run makes a folder of its own in it.",
 )
 @common.json_option
-def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool) -> None:
+def command(seconds: float, on: str | None, out: Path, as_json: bool) -> None:
     """Run ten motes over three hops live: their firmware stamps, we log and order.
 
     A shadow falls on one mote after another. Each tells the others, which answer: so most messages have a cause.
@@ -117,7 +117,7 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     """
     folder = out / new_run_id()
     folder.mkdir(parents=True)
-    ground = _ground(on, load(EXAMPLE), folder, seconds, seed)
+    ground = _ground(on, load(EXAMPLE), folder, seconds)
     network, stamp = ground.deployment.network, layout_of(ground.deployment).stamp
     common.note(
         f"{network.motes} motes, the farthest {network.hops} hops away; stamp {stamp.scheme}, "
@@ -139,7 +139,7 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     common.note(f"  basestation compare --trace {folder / 'trace'}")
 
 
-def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float, seed: int) -> Ground:
+def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float) -> Ground:
     """Choose the testbed if it can be built, else the simulator, and say why."""
     if on != "simulator":
         common.note("Building the firmware and the emulator, unless they are built already ...")
@@ -154,18 +154,18 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
             )
         else:
             log, light = folder / "truth.jsonl", folder / "light.csv"
-            light.write_text("\n".join(_shadows(deployment.network.motes, seconds, seed)) + "\n")
-            source = f"testbed@?app={APP}&sensors={light}&seed={seed}&truth={log}"
+            light.write_text("\n".join(_shadows(deployment.network.motes, seconds)) + "\n")
+            source = f"testbed@?app={APP}&sensors={light}&seed={SEED}&truth={log}"
             return Ground(source, deployment, SHADOWS, log)
     chance = RATE * deployment.clock.tick_seconds  # that a mote sends in a tick
     messages = round(seconds * RATE * deployment.network.motes)
     unnamed = replace(deployment, data=())  # the model's data is no alarm's
-    return Ground(f"simulate@?messages={messages}&rate={chance:g}&seed={seed}", unnamed, MODEL, None)
+    return Ground(f"simulate@?messages={messages}&rate={chance:g}&seed={SEED}", unnamed, MODEL, None)
 
 
-def _shadows(motes: int, seconds: float, seed: int) -> Iterator[str]:
+def _shadows(motes: int, seconds: float) -> Iterator[str]:
     """What the motes' light sensors show, for `basestation testbed --sensors`."""
-    chance, at, last = random.Random(seed), SHADOWS_FROM, 0
+    chance, at, last = random.Random(SEED), SHADOWS_FROM, 0
     yield "time,mote,sensor,value"
     yield from (f"0,{mote},light,{BRIGHT}" for mote in range(motes))
     while at < seconds:

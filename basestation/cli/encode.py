@@ -37,16 +37,13 @@ from packet_formats.tinyos import Ack, ActiveMessage, PacketError, encode_packet
     show_default=True,
     help="Write one frame a line in hex, or raw serial bytes.",
 )
-@common.json_option
-def command(file: Path, deployment: Path | None, form: str, as_json: bool) -> None:
+def command(file: Path, deployment: Path | None, form: str) -> None:
     """Turn the JSON lines in FILE, or on standard input, into serial frames.
 
     A line is an object as `decode --json` prints it. The frame is made from `payload` (hex), `type` and `group` or,
     with --deployment, from `message` alone; if both are there they must agree. A line that cannot be encoded, or has a
     key that `decode` never prints, ends the command with its number and exit code 1.
     """
-    if as_json and form == "binary":
-        raise click.UsageError("--json and --format binary exclude each other")
     described = common.load_deployment(deployment) if deployment else None
     try:
         lines = click.open_file(str(file), encoding="utf-8", errors="replace")
@@ -57,10 +54,7 @@ def command(file: Path, deployment: Path | None, form: str, as_json: bool) -> No
         for packet in _packets(lines, described, str(file)):
             unsealed.look(packet)
             frame = encode_frame(encode_packet(packet))
-            if as_json:
-                common.emit_json({"frame": frame.hex()})
-            else:
-                click.echo(frame if form == "binary" else frame.hex(" "), nl=form == "hex")
+            click.echo(frame if form == "binary" else frame.hex(" "), nl=form == "hex")
     unsealed.tell()
 
 

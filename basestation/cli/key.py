@@ -29,8 +29,7 @@ def command() -> None:
     )
 )
 @click.argument("file", type=click.Path(path_type=Path))
-@common.json_option
-def new(file: Path, as_json: bool) -> None:
+def new(file: Path) -> None:
     """Make a random key and write it to FILE, which must not be there yet and which you alone can read.
 
     Name it in the deployment, beside which it lies: [security] with mic = 4 and key = "FILE". Then flash all motes and
@@ -43,8 +42,5 @@ def new(file: Path, as_json: bool) -> None:
         new_key(file)
     except KeyFault as error:
         common.fail(str(error))
-    if as_json:
-        common.emit_json({"file": file, "mode": "0600"})
-        return
     common.echo(f"{file}: a new key, which you alone can read")
     common.note(f'in the deployment beside it: [security] with mic = 4 and key = "{file.name}"')

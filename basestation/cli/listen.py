@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=complete_source)
 @network_options.deployment_option
 @live_options.options
+@live_options.allowance_option
 @click.option(
     "--log",
     "logs",

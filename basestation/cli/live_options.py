@@ -42,10 +42,10 @@ class Choices:
     phi: int | None
     tolerate: float | None
     view: str
-    allowance: float | None
     seconds: float | None
     final: bool
     as_json: bool
+    allowance: float | None = None  # on the line of `listen`, and in a log
     web: str | None = None
     web_control: bool = False
     phi_said: bool = False  # on the command line: the environment's is for the policies that have one
@@ -107,14 +107,6 @@ OPTIONS = (
         help="Show plain lines, the full screen, or only the summary.",
     ),
     click.option(
-        "--allowance",
-        type=common.FiniteFloat(0, 60_000),
-        metavar="MS",
-        envvar="CAUSEWAY_ALLOWANCE",
-        help="How much later than the quickest frame another may come up the line. "
-        "[default: 172, a full queue at 57600 baud]",
-    ),
-    click.option(
         "--for", "seconds", type=common.FiniteFloat(0), metavar="SECONDS", help="End after this time."
     ),
     click.option(
@@ -140,6 +132,16 @@ OPTIONS = (
         help="Let the page change the policy and send settings to motes. Without it, the page only shows.",
     ),
     common.json_option,
+)
+
+
+allowance_option = click.option(
+    "--allowance",
+    type=common.FiniteFloat(0, 60_000),
+    metavar="MS",
+    envvar="CAUSEWAY_ALLOWANCE",
+    help="How much later than the quickest frame another may come up the line. "
+    "[default: 172, a full queue at 57600 baud]",
 )
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from basestation import how_to_install
 from basestation.cli import common, life_table, stamp_table
+from basestation.cli.progress import progress
 from basestation.planning.budget import (
     GUESS_MS,
     LINK_LOSS,
@@ -267,7 +268,7 @@ def command(
         common.fail("; ".join(budget.refusals))
     try:
         line = f"Measuring every stamp on {many(effort.seeds, 'simulated network')}; this may take a minute."
-        with common.progress(steps_of(budget, effort), "simulating", line) as advance:
+        with progress(steps_of(budget, effort), "simulating", line) as advance:
             comparison = compare(budget, tolerate, effort, advance)
     except (OptionError, BudgetError) as error:
         raise click.UsageError(str(error)) from None
@@ -315,7 +316,7 @@ def _traded(
     days, network = given["days"], budget.network
     try:
         line = f"Planning and simulating {len(periods())} periods; this may take a minute."
-        with common.progress(len(periods()), "trading", line) as advance:
+        with progress(len(periods()), "trading", line) as advance:
             trade = make_trade(network, tolerate, effort, given["capacity"], advance)
     except (OptionError, BudgetError) as error:
         raise click.UsageError(str(error)) from None

@@ -17,6 +17,7 @@ from basestation.causality.policy_choice import PolicyChoice, policy_label
 from basestation.causality.schemes import Scheme, TimedScheme
 from basestation.causality.schemes.scheme import Carry, Count
 from basestation.cli import common
+from basestation.cli.progress import progress
 from basestation.cli.reading_option import reading_option
 from basestation.simulator import topology
 from basestation.simulator.options import MEANINGS, PRESETS, OptionError, WorldOptions
@@ -223,7 +224,7 @@ def command(ctx: click.Context, /, as_json: bool, trace: Path | None, **given: A
     try:
         request = _request(ctx, given)
         deployment = None if trace is None else _trace_deployment(request, trace)
-        with common.progress(len(request.schemes) + 1, "simulating") as advance:
+        with progress(len(request.schemes) + 1, "simulating") as advance:
             run_in = cache(lambda world: generate(world, request.fault))
             run = run_in(world_for(request.options, request.schemes[0].name))
             advance()

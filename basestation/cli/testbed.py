@@ -18,6 +18,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from basestation.cli import INTERRUPTED, common
+from basestation.cli.progress import progress
 from basestation.simulator.topology import TopologyError
 from basestation.testbed import engine, faults, images, pcap, sensors, topologies, truth_log
 from basestation.testbed.energy import JOINING, Battery
@@ -442,7 +443,7 @@ def _watch(run: TestbedRun, wish: Wish, networks: Sequence[ScenarioNetwork], par
         if wish.seconds is None:
             common.note("Ctrl-C ends the run.")
         total = None if wish.seconds is None else math.ceil(wish.seconds)
-        with common.progress(total, "emulated seconds") as advance:
+        with progress(total, "emulated seconds") as advance:
             done = 0
             while run.running:
                 run.wait(LOOK)

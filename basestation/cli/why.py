@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -18,7 +17,6 @@ from basestation.live.explain import Witness
 from basestation.live.runner import Player
 from basestation.live.station import Station
 from packet_formats.deployment import DeploymentError
-from packet_formats.keys import Key
 from packet_formats.phrases import many
 
 NAME = re.compile(r"(?P<source>\d+)#(?P<sequence>-?\d+)(?:@(?P<boot>[0-7]))?")
@@ -53,14 +51,12 @@ class MessageName(click.ParamType[tuple[int, int, int | None]]):
 @click.argument("message", type=MessageName())
 @common.deployment_option(required=False)
 @common.key_option()
-@click.option("--key-from-input", is_flag=True, hidden=True)  # of the live page, which has no file of it
 @common.json_option
 def command(
     run: Path,
     message: tuple[int, int, int | None],
     deployment: Path | None,
     key: Path | None,
-    key_from_input: bool,
     as_json: bool,
 ) -> None:
     """Say why a MESSAGE of a RUN was held as long as it was, and what led to it.
@@ -72,10 +68,7 @@ def command(
     try:
         journal = read_journal(run)
         described = common.load_deployment(deployment) if deployment else journal.deployment
-        if key_from_input:
-            described = replace(described, key=Key(sys.stdin.buffer.read()))
-        else:
-            described = common.with_key(described, deployment, key, needed=False)
+        described = common.with_key(described, deployment, key, needed=False)
         station = station_of(journal, described)
         witness = Witness(station, *message)
         player = Player(station, journal.steps(lambda fault: common.note(str(fault)), described), [witness])

@@ -386,8 +386,8 @@ class PageServer:
             raise WebError(404, f"{name} is too long ago, and no log was made by this policy")
         words = ["why", str(self._folder_at(came_ms)), f"{name}@{name.boot}", "--json"]
         key = self._stage.station.deployment.key
-        words += ["--key-from-input"] if key else []
-        given = key.secret if key else b""
+        words += ["--key", "-"] if key else []
+        given = key.secret.hex().encode() if key else b""
         async with self._one_by_one():
             process = await asyncio.to_thread(self._apart.run, ["-m", "basestation", *words], given)
         if process.returncode != 0:

@@ -168,7 +168,6 @@ static inline __attribute__((always_inline)) uint8_t twice(uint8_t value)
 static uint8_t times(uint8_t a, uint8_t b)
 {
     uint8_t product = 0;
-
     for (uint8_t bit = 0; bit < 8; bit++) {
         product = (uint8_t)(product ^ ((uint8_t) - (b >> bit & 1) & a));
         a = twice(a);
@@ -187,7 +186,6 @@ static uint8_t substitute(uint8_t value)
     uint8_t square = times(value, value), cube = times(square, value);
     uint8_t power6 = times(cube, cube), power12 = times(power6, power6);
     uint8_t power = times(power12, cube); /* 15 */
-
     for (uint8_t doubling = 0; doubling < 4; doubling++)
         power = times(power, power);
     uint8_t inverse = times(times(power, power12), square);
@@ -218,7 +216,6 @@ static void next_round_key(uint8_t *key, uint8_t constant)
 static void substitute_and_shift(uint8_t *block)
 {
     uint8_t kept = substitute(block[1]);
-
     block[0] = substitute(block[0]);
     block[4] = substitute(block[4]);
     block[8] = substitute(block[8]);
@@ -246,7 +243,6 @@ static void mix_columns(uint8_t *block)
     for (uint8_t column = 0; column < 4; column++, block += 4) {
         uint8_t a = block[0], b = block[1], c = block[2], d = block[3];
         uint8_t all = (uint8_t)(a ^ b ^ c ^ d);
-
         block[0] = (uint8_t)(a ^ all ^ twice(a ^ b));
         block[1] = (uint8_t)(b ^ all ^ twice(b ^ c));
         block[2] = (uint8_t)(c ^ all ^ twice(c ^ d));
@@ -257,7 +253,6 @@ static void mix_columns(uint8_t *block)
 void cw_aes_encrypt(uint8_t key[CW_AES_BYTES], uint8_t block[CW_AES_BYTES])
 {
     uint8_t constant = 1;
-
     add_key(block, key);
     for (uint8_t round = 1; round <= ROUNDS; round++) {
         substitute_and_shift(block);

@@ -42,7 +42,6 @@ static void write_addresses(uint8_t *header, const cw_am_t *am)
 static bool read_addresses(const uint8_t *header, cw_am_t *am)
 {
     uint16_t pan = cw_get16_le(header + 4);
-
     am->dest = cw_get16_le(header + 6);
 #if CAUSEWAY_TINYOS == 1
     am->source = 0;

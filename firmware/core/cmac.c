@@ -9,7 +9,6 @@
 static void encrypt(cw_cmac_t *cmac)
 {
     uint8_t key[CW_AES_BYTES];
-
     CW_FLASH_COPY(key, cmac->key, CW_AES_BYTES);
     cw_aes_encrypt(key, cmac->block);
     cmac->filled = 0;
@@ -19,7 +18,6 @@ static void encrypt(cw_cmac_t *cmac)
 static void add_double(uint8_t *block, const uint8_t *number)
 {
     uint8_t carry = (uint8_t)((uint8_t) - (number[0] >> 7) & CMAC_POLYNOMIAL);
-
     for (uint8_t i = 0; i < CW_AES_BYTES - 1; i++)
         block[i] = (uint8_t)(block[i] ^ number[i] << 1 ^ number[i + 1] >> 7);
     block[CW_AES_BYTES - 1] = (uint8_t)(block[CW_AES_BYTES - 1] ^ number[CW_AES_BYTES - 1] << 1 ^ carry);

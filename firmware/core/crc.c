@@ -15,7 +15,6 @@ uint16_t cw_crc16_add(uint16_t crc, uint8_t byte)
 uint16_t cw_crc16(const uint8_t *bytes, uint8_t length)
 {
     uint16_t crc = 0;
-
     while (length--)
         crc = cw_crc16_add(crc, *bytes++);
     return crc;

@@ -7,7 +7,6 @@
 static cw_data_reason_t judge_data(const uint8_t *payload, uint8_t length)
 {
     int8_t items = cw_stamp_items(length);
-
     if (items < 0)
         return CW_DATA_LENGTH;
     switch (cw_stamp_check(cw_data_stamp(payload), (uint8_t)items)) {
@@ -23,7 +22,6 @@ static cw_data_reason_t judge_data(const uint8_t *payload, uint8_t length)
 cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_counters_t *counters)
 {
     cw_data_reason_t reason = judge_data(payload, length);
-
     counters->count[reason]++;
     return reason;
 }
@@ -32,7 +30,6 @@ void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t b
                   bool in_sync)
 {
     uint8_t flags = (uint8_t)((boot & CW_DATA_BOOT_MASK) << CAUSEWAY_FLAG_BOOT);
-
     if (hops > CW_DATA_HOPS_TOP)
         hops = CW_DATA_HOPS_TOP;
     flags |= (uint8_t)(hops << CAUSEWAY_FLAG_HOPS);
@@ -68,14 +65,12 @@ void cw_data_put_receipts(uint8_t *payload, uint8_t length, cw_receipts_t *recei
 {
     bool complete = cw_receipts_put(receipts, cw_data_source(payload), cw_data_sequence(payload),
                                     payload + cw_data_place(CAUSEWAY_RECEIPTS_AT, length));
-
     set_flag(payload, FLAG(COMPLETE), complete);
 }
 
 bool cw_data_relay(uint8_t *payload)
 {
     uint8_t hops = cw_data_hops(payload);
-
     if (hops == 0)
         return false;
     if (hops < CW_DATA_HOPS_TOP)

@@ -21,7 +21,6 @@ void cw_framer_start(cw_framer_t *framer, const uint8_t *packet, uint8_t length)
 static uint8_t next_plain(cw_framer_t *framer)
 {
     uint8_t byte;
-
     switch (framer->step) {
     case BODY:
         byte = framer->packet[framer->at++];
@@ -41,7 +40,6 @@ static uint8_t next_plain(cw_framer_t *framer)
 int16_t cw_framer_next(cw_framer_t *framer)
 {
     uint8_t byte = framer->escaped;
-
     if (byte) {
         framer->escaped = 0;
         return byte;
@@ -78,7 +76,6 @@ void cw_deframer_resync(cw_deframer_t *deframer)
 static void add_byte(cw_deframer_t *deframer, uint8_t byte)
 {
     uint16_t count = deframer->count;
-
     if (count > CW_FRAME_MAX)
         return;
     if (count >= 2) {
@@ -95,7 +92,6 @@ static void add_byte(cw_deframer_t *deframer, uint8_t byte)
 static uint16_t *judge_frame(cw_deframer_t *deframer)
 {
     cw_deframer_counters_t *counters = &deframer->counters;
-
     if (deframer->count == 0 && !deframer->escaping)
         return NULL;
     if (!deframer->in_sync)
@@ -115,7 +111,6 @@ static uint8_t end_frame(cw_deframer_t *deframer)
 {
     uint16_t *counter = judge_frame(deframer);
     uint8_t length = counter == &deframer->counters.frames ? (uint8_t)(deframer->count - 2) : 0;
-
     if (counter)
         ++*counter;
     deframer->in_sync = true;

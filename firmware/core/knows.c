@@ -6,7 +6,6 @@
 static bool in_receipts(const uint8_t *payload, uint8_t length, const cw_own_t *ours)
 {
     const uint8_t *slot = payload + cw_data_place(CAUSEWAY_RECEIPTS_AT, length);
-
     for (uint8_t left = CAUSEWAY_RECEIPTS; left; left--, slot += CAUSEWAY_RECEIPT_BYTES)
         if (cw_get_source(slot) == ours->source && slot[CAUSEWAY_SOURCE_BYTES] == ours->sequence)
             return true;
@@ -20,7 +19,6 @@ static bool in_receipts(const uint8_t *payload, uint8_t length, const cw_own_t *
 static bool is_before(const uint8_t *stamp, uint32_t now, const cw_own_t *ours)
 {
     uint32_t known = cw_stamp_clock(stamp, now) + take_c(stamp);
-
     return cw_tick_diff(known + (CAUSEWAY_SCHEME_DPC1 ? CAUSEWAY_EPSILON : 0), ours->tick) < 0;
 }
 
@@ -33,7 +31,6 @@ static bool is_named(const uint8_t *stamp, uint8_t items, const cw_own_t *ours)
     const uint8_t *at = stamp + CAUSEWAY_STAMP_HEAD_BITS / 8;
     uint8_t mask = 0x80 >> CAUSEWAY_STAMP_HEAD_BITS % 8, width = CAUSEWAY_ITEM_BITS - CAUSEWAY_ENTRY_WIDTH;
     bool found = false;
-
     for (; items; items--) {
         bool us = next_bits(&at, &mask, CAUSEWAY_ENTRY_WIDTH) == ours->source;
         cw_entry_t residue = next_bits(&at, &mask, width);
@@ -46,7 +43,6 @@ static bool is_named(const uint8_t *stamp, uint8_t items, const cw_own_t *ours)
 static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
 {
     const uint8_t *stamp = cw_data_stamp(payload);
-
     if (is_before(stamp, now, ours))
         return CW_KNOWS_NOT;
     return is_named(stamp, (uint8_t)cw_stamp_items(length), ours) ? CW_KNOWS : CW_KNOWS_MAYBE;
@@ -57,7 +53,6 @@ static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_
 static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours)
 {
     uint16_t place = (uint16_t)(ours->source - (cw_data_source(payload) < ours->source));
-
     (void)length;
     (void)now;
     return cw_data_stamp(payload)[place] == (uint8_t)(ours->sequence + 1) ? CW_KNOWS : CW_KNOWS_NOT;
@@ -73,7 +68,6 @@ static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_
     uint8_t mask = FIRST_MASK;
     int32_t age = cw_tick_diff(cw_stamp_clock(stamp, now) + CAUSEWAY_EPSILON, ours->tick);
     cw_entry_t told = 0;
-
     (void)length;
     for (uint16_t mote = 0; mote <= ours->source; mote++)
         told = next_entry(&at, &mask);
@@ -92,7 +86,6 @@ static cw_knows_t known_by_stamp(const uint8_t *payload, uint8_t length, uint32_
     bool named = take(stamp, CAUSEWAY_ENTRY_BIT, CAUSEWAY_ENTRY_WIDTH) == ours->source &&
                  take(stamp, CAUSEWAY_ENTRY_BIT + CAUSEWAY_ENTRY_WIDTH, CAUSEWAY_ENTRY_WIDTH) ==
                      ours->sequence;
-
     (void)length;
     (void)now;
     return named ? CW_KNOWS : CW_KNOWS_MAYBE;

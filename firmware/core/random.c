@@ -3,7 +3,6 @@
 uint16_t cw_random_next(uint16_t *state)
 {
     uint16_t number = *state;
-
     if (number == 0) /* the one state that the row would never leave */
         number = 1;
     number = (uint16_t)(number ^ number << 7);

@@ -53,7 +53,6 @@ static bool make_room(cw_receipts_t *receipts)
 void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uint8_t sequence)
 {
     uint8_t at = 0;
-
     mend_rows(receipts);
     boot &= BOOT_MASK;
     while (at < receipts->used && receipts->rows[at].source != source)
@@ -97,7 +96,6 @@ static void tell(cw_receipts_t *receipts, uint8_t among, uint8_t *slot)
 {
     uint8_t at = choose(receipts, among);
     cw_receipt_t row = receipts->rows[at];
-
     put_slot(slot, row.source, row.sequence);
     row.state &= BOOT_MASK;
     remove_row(receipts, at);
@@ -108,7 +106,6 @@ static void tell(cw_receipts_t *receipts, uint8_t among, uint8_t *slot)
 static bool close_interval(cw_receipts_t *receipts)
 {
     bool complete = !receipts->overflow;
-
     receipts->overflow = false;
     for (uint8_t at = 0; at < receipts->used; at++) {
         if (receipts->rows[at].state & FRESH)
@@ -123,12 +120,11 @@ bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, ui
     mend_rows(receipts);
     uint8_t among = receipts->used;
 
-    for (uint8_t slot = 0; slot < CAUSEWAY_RECEIPTS; slot++, slots += CAUSEWAY_RECEIPT_BYTES) {
+    for (uint8_t slot = 0; slot < CAUSEWAY_RECEIPTS; slot++, slots += CAUSEWAY_RECEIPT_BYTES)
         if (among)
             tell(receipts, among--, slots);
         else
             put_slot(slots, own, sequence);
-    }
     return close_interval(receipts);
 }
 

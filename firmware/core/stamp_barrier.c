@@ -52,7 +52,6 @@ INLINE void keep_recent(cw_past_t *time, cw_past_t latest)
 static void keep_top(cw_stamp_t *state, cw_past_t latest)
 {
     cw_past_t ahead = behind(state->top, latest);
-
     if (ahead != 0 && ahead <= PAST_MASK / 2) {
         state->bounded++;
         state->top = (cw_past_t)(latest - CAUSEWAY_LEAD);
@@ -64,7 +63,6 @@ static void keep_top(cw_stamp_t *state, cw_past_t latest)
 static void forget_causes(cw_stamp_t *state)
 {
     cw_past_t old = (cw_past_t)(state->tick + CAUSEWAY_LEAD - OLD);
-
     state->top = state->quiet = state->previous = old;
     for (uint8_t i = 0; i < 16; i++)
         state->sent[i] = old;
@@ -83,7 +81,6 @@ static cw_past_t begin_event(cw_stamp_t *state, uint32_t tick)
 {
     cw_past_t latest = (cw_past_t)(tick + CAUSEWAY_LEAD);
     bool pause = all_old(state, tick);
-
     state->tick = tick;
     if (pause)
         forget_causes(state);
@@ -147,7 +144,6 @@ static void cut(causes_t *causes, cw_past_t how_far)
 static void name(causes_t *causes, cw_entry_t source, cw_past_t how_far)
 {
     uint8_t at = causes->names;
-
     if (at == CAUSEWAY_ITEMS_MOST) {
         at--;
         cw_past_t oldest = causes->behind[at];
@@ -170,7 +166,6 @@ static void find_causes(cw_stamp_t *state, causes_t *causes, uint16_t own, cw_pa
 {
     cw_past_t oldest = (cw_past_t)(behind(latest, state->top) + Z);
     cw_cause_t *heard = state->heard;
-
     causes->names = 0;
     causes->cut = OLD;
     for (uint16_t source = 0; source < CAUSEWAY_MOTES; source++, heard++) {
@@ -191,7 +186,6 @@ static void find_causes(cw_stamp_t *state, causes_t *causes, uint16_t own, cw_pa
 static void step_clock(cw_stamp_t *state, uint32_t tick, cw_past_t latest)
 {
     cw_past_t how_far = behind(latest, state->top);
-
     if (how_far > CAUSEWAY_LEAD) {
         state->top = (cw_past_t)tick;
         state->counter = 0;
@@ -221,7 +215,6 @@ static uint8_t code(cw_past_t ours, cw_past_t theirs, uint8_t unit_log2, uint8_t
 static uint8_t age_code(const cw_stamp_t *state, const causes_t *causes, cw_past_t latest)
 {
     cw_past_t ours = behind(latest, state->top), previous = behind(latest, state->previous);
-
     if (causes->cut < OLD)
         return code(ours, causes->cut < previous ? causes->cut : previous, UNIT_LOG2, NO_AGE);
     if (previous <= BEHIND(WIN))
@@ -234,7 +227,6 @@ static uint8_t age_code(const cw_stamp_t *state, const causes_t *causes, cw_past
 static void put_names(const cw_stamp_t *state, const causes_t *causes, uint8_t *at)
 {
     uint8_t mask = 0x80 >> CAUSEWAY_STAMP_HEAD_BITS % 8;
-
     at += CAUSEWAY_STAMP_HEAD_BITS / 8;
     for (uint8_t i = 0; i < causes->names; i++) {
         put_bits(&at, &mask, CAUSEWAY_ENTRY_WIDTH, causes->source[i]);
@@ -249,7 +241,6 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     cw_past_t *sent = &state->sent[payload[CAUSEWAY_SEQUENCE_AT] & RESIDUE];
     cw_past_t quiet = behind(latest, state->quiet);
     causes_t causes;
-
     state->names = 0;
     if (says_nothing(state, tick)) {
         give_head(stamp, tick, 0);
@@ -294,7 +285,6 @@ static void cover(cw_stamp_t *state, cw_past_t latest, cw_past_t theirs, cw_entr
 static bool is_later(uint8_t sequence, uint8_t other)
 {
     uint8_t after = (uint8_t)(sequence - other);
-
     return after > 0 && after < 128;
 }
 
@@ -303,7 +293,6 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
     const uint8_t *stamp = payload + CAUSEWAY_STAMP_AT, *at = stamp + CAUSEWAY_STAMP_HEAD_BITS / 8;
     uint8_t mask = 0x80 >> CAUSEWAY_STAMP_HEAD_BITS % 8, sequence = payload[CAUSEWAY_SEQUENCE_AT];
     uint16_t source = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
-
     if (source >= CAUSEWAY_MOTES || fault_in(stamp, items) != CW_STAMP_SOUND)
         return CW_STAMP_REFUSED;
 

@@ -28,7 +28,6 @@ static void forget_ages(cw_stamp_t *state)
 static void age_to(cw_stamp_t *state, uint32_t tick)
 {
     int32_t passed = cw_tick_diff(tick, state->tick);
-
     state->tick = tick;
     if (passed == 0)
         return;
@@ -58,7 +57,6 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 {
     uint8_t *stamp = payload + CAUSEWAY_STAMP_AT, *at = stamp + FIRST_BYTE, mask = FIRST_MASK;
     uint16_t own = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
-
     age_to(state, tick);
     give_head(stamp, tick, 0);
     for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++) {
@@ -87,7 +85,6 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
     const uint8_t *stamp = payload + CAUSEWAY_STAMP_AT, *at = stamp + FIRST_BYTE;
     uint8_t mask = FIRST_MASK;
     uint16_t source = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
-
     if (source >= CAUSEWAY_MOTES || fault_in(stamp, items) != CW_STAMP_SOUND)
         return CW_STAMP_REFUSED;
 

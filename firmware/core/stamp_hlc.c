@@ -12,7 +12,6 @@
 static int32_t bound(cw_stamp_t *state, uint32_t tick)
 {
     int32_t ahead = cw_tick_diff(state->top, tick);
-
     if (ahead <= CAUSEWAY_LEAD)
         return ahead;
     state->bounded++;
@@ -27,7 +26,6 @@ static uint16_t step(cw_stamp_t *state, uint32_t tick, int32_t ahead)
 {
     uint16_t c = 0;
     cw_entry_t counter = 0;
-
     if (ahead >= 0) {
         c = (uint16_t)ahead;
         counter = state->kn[0];
@@ -55,7 +53,6 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 {
     uint8_t *stamp = payload + CAUSEWAY_STAMP_AT;
     uint16_t c = step(state, tick, bound(state, tick));
-
     give_head(stamp, tick, c);
     give(stamp, CAUSEWAY_ENTRY_BIT, CAUSEWAY_ENTRY_WIDTH, state->kn[0]);
     return state->kn[0] == CAUSEWAY_ENTRY_TOP;
@@ -64,7 +61,6 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload, uint8_t items)
 {
     const uint8_t *stamp = payload + CAUSEWAY_STAMP_AT;
-
     if (fault_in(stamp, items) != CW_STAMP_SOUND)
         return CW_STAMP_REFUSED;
 

@@ -11,7 +11,6 @@ static void merge(cw_stamp_t *state, const uint8_t *stamp, uint16_t below)
 {
     const uint8_t *at = stamp + FIRST_BYTE;
     uint8_t mask = FIRST_MASK;
-
     for (uint16_t i = below; i < CAUSEWAY_ENTRIES; i++) {
         cw_entry_t known = next_entry(&at, &mask);
         if (known > state->kn[i])
@@ -25,7 +24,6 @@ static bool give_entries(const cw_stamp_t *state, uint8_t *stamp)
     uint8_t *at = stamp + FIRST_BYTE;
     uint8_t mask = FIRST_MASK;
     bool saturated = false;
-
     for (uint8_t i = 0; i < CAUSEWAY_ENTRIES; i++) {
         cw_entry_t value = state->kn[i];
         if (value >= CAUSEWAY_ENTRY_TOP) {
@@ -101,7 +99,6 @@ INLINE void count_event(cw_stamp_t *state, uint16_t c)
 static uint16_t shift_to(cw_stamp_t *state, uint32_t tick)
 {
     int32_t ahead = cw_tick_diff(state->top, tick);
-
     if (ahead >= 0 && ahead <= CAUSEWAY_EPSILON)
         return (uint16_t)ahead;
     if (ahead < 0) {
@@ -125,7 +122,6 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 {
     uint8_t *stamp = payload + CAUSEWAY_STAMP_AT;
     uint16_t c = shift_to(state, tick);
-
     count_event(state, c);
     give_head(stamp, tick, c);
     return give_entries(state, stamp);
@@ -134,7 +130,6 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload, uint8_t items)
 {
     const uint8_t *stamp = payload + CAUSEWAY_STAMP_AT;
-
     if (fault_in(stamp, items) != CW_STAMP_SOUND)
         return CW_STAMP_REFUSED;
 

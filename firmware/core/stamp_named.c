@@ -65,7 +65,6 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload, uint8_t items)
 {
     uint16_t source = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
-
     (void)tick;
     if (source >= CAUSEWAY_MOTES || fault_in(payload + CAUSEWAY_STAMP_AT, items) != CW_STAMP_SOUND)
         return CW_STAMP_REFUSED;

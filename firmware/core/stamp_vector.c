@@ -21,7 +21,6 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 {
     uint8_t *entry = payload + CAUSEWAY_STAMP_AT;
     uint16_t own = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
-
     (void)tick;
     for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++)
         if (mote != own)
@@ -34,7 +33,6 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
     const uint8_t *entry = payload + CAUSEWAY_STAMP_AT;
     uint16_t source = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
     uint8_t count = (uint8_t)(payload[CAUSEWAY_SEQUENCE_AT] + 1);
-
     (void)tick;
     (void)items;
     if (source >= CAUSEWAY_MOTES)

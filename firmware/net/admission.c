@@ -24,9 +24,8 @@ void admission_start(void)
 static bool is_new(uint16_t source, uint16_t number)
 {
     bool known = cw_dedup_seen(&seen, source, number);
-    if (known) {
+    if (known)
         count(&traffic.duplicates);
-    }
     return !known;
 }
 
@@ -40,14 +39,12 @@ admission_t admission_data(const radio_heard_t *heard, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint16_t source = cw_data_source(payload), number = cw_data_number(payload);
-    if (!MIC_BYTES) {
+    if (!MIC_BYTES)
         return is_new(source, number) ? ADMISSION_NEW : ADMISSION_DUPLICATE;
-    }
     bool timed = cw_data_in_sync(payload);
     uint16_t unsure = UNSURE_NUMBER(mic_of(&heard->message));
-    if (!timed) {
+    if (!timed)
         number = unsure;
-    }
     if (cw_dedup_knows(&seen, source, number) || cw_dedup_knows(&seen, source, unsure)) {
         count(&traffic.duplicates);
         return ADMISSION_DUPLICATE;
@@ -77,9 +74,8 @@ bool admission_health(const radio_message_t *message)
 
 bool admission_command(const radio_message_t *message, uint16_t sequence, uint32_t made)
 {
-    if (MIC_BYTES && !timesync_known()) {
+    if (MIC_BYTES && !timesync_known())
         return !cw_dedup_seen(&seen, UNCHECKED_COMMANDS, UNSURE_NUMBER(mic_of(message)));
-    }
     if (MIC_BYTES && !cw_dedup_knows(&seen, COMMANDS, sequence) && !mic_check_command(message->data, made)) {
         traffic_forged();
         return false;

@@ -29,9 +29,8 @@ static uint16_t last_behind;
 
 static void hear_question(const radio_heard_t *heard, uint32_t now)
 {
-    if (now - last_question < CLOCK_SECOND) {
+    if (now - last_question < CLOCK_SECOND)
         return;
-    }
     last_question = now;
     timesync_on_beacon(heard->message.data, heard->time, heard->error, now);
 }
@@ -70,32 +69,27 @@ static bool is_meant(const place_t *place, const uint8_t *proof)
 static bool is_behind(const place_t *place, uint32_t now)
 {
     const uint8_t *beacon = place->beacon;
-    if (!timesync_in_sync(now) || beacon[CAUSEWAY_BEACON_EPOCH_AT] != timesync_epoch()) {
+    if (!timesync_in_sync(now) || beacon[CAUSEWAY_BEACON_EPOCH_AT] != timesync_epoch())
         return false;
-    }
     int8_t later = timesync_later(beacon[CAUSEWAY_BEACON_EPOCH_AT], beacon[CAUSEWAY_BEACON_FLAGS_AT],
                                   cw_get32(beacon + CAUSEWAY_BEACON_TIME_AT));
-    if (later != 0) {
+    if (later != 0)
         return later < 0; /* nobody without the key makes a later one */
-    }
     int32_t late = (int32_t)(timesync_stamp(place->heard) - cw_get32(beacon + CAUSEWAY_BEACON_TIME_AT));
     uint32_t allowed = (uint32_t)timesync_error(now) + beacon[CAUSEWAY_BEACON_ERROR_AT] + place->unsure +
                        2 * TIMESYNC_NOISE;
     uint16_t sequence = cw_get16(beacon + CAUSEWAY_BEACON_SEQUENCE_AT);
     bool newer = (int16_t)(uint16_t)(sequence - last_behind) > 0;
     if (late <= (int32_t)allowed) {
-        if (newer) {
+        if (newer)
             behind = 0;
-        }
         return false;
     }
-    if ((behind > 0 && !newer) || (timesync_is_root() && late > (int32_t)LONG_PAST)) {
+    if ((behind > 0 && !newer) || (timesync_is_root() && late > (int32_t)LONG_PAST))
         return true;
-    }
     last_behind = sequence;
-    if (behind >= BEHIND_MOST) {
+    if (behind >= BEHIND_MOST)
         return false;
-    }
     behind++;
     return true;
 }
@@ -103,21 +97,17 @@ static bool is_behind(const place_t *place, uint32_t now)
 /* It is the first of its number that came, so none of the others, copies or not, is needed. */
 static void take_beacon(const place_t *place, const uint8_t *proof, uint32_t now)
 {
-    for (uint8_t i = 0; i < BEACONS_ROOM; i++) {
-        if (is_meant(&places[i], proof)) {
+    for (uint8_t i = 0; i < BEACONS_ROOM; i++)
+        if (is_meant(&places[i], proof))
             places[i].used = false;
-        }
-    }
-    if (!is_behind(place, now)) {
+    if (!is_behind(place, now))
         timesync_on_beacon(place->beacon, place->heard, place->unsure, now);
-    }
 }
 
 bool beacons_on_proof(const radio_message_t *message, uint32_t now)
 {
-    if (message->length != MIC_RECORD_BYTES(PROOF)) {
+    if (message->length != MIC_RECORD_BYTES(PROOF))
         return false;
-    }
     for (uint8_t i = 0; i < BEACONS_ROOM; i++) { /* in the order in which they came */
         const place_t *place = &places[(uint8_t)(oldest + i) % BEACONS_ROOM];
         if (is_meant(place, message->data) && now - place->heard < PROOF_PATIENCE &&

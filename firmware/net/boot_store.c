@@ -64,9 +64,8 @@ uint16_t boot_store_count_boot(void)
     uint32_t bytes = boots | (uint32_t)boot_store_epoch() << 8 * EPOCH |
                      (uint32_t)check_of(boots) << 8 * CHECK;
     eeprom_put((uint16_t)(entry + CHECK), NO_CHECK);
-    for (uint8_t i = 0; i < BOOT_STORE_ENTRY_BYTES; i++, bytes >>= 8) {
+    for (uint8_t i = 0; i < BOOT_STORE_ENTRY_BYTES; i++, bytes >>= 8)
         eeprom_put((uint16_t)(entry + i), (uint8_t)bytes);
-    }
     return boots;
 }
 

@@ -71,19 +71,16 @@ bool clock_fit_knows_skew(void)
 static bool mostly_within(uint8_t most)
 {
     uint8_t found = 0;
-    for (uint8_t i = 0; i < pairs; i++) {
+    for (uint8_t i = 0; i < pairs; i++)
         found = (uint8_t)(found + (window[i].hops <= most));
-    }
     return 2 * found > pairs;
 }
 
 uint8_t clock_fit_hops(void)
 {
-    for (uint8_t usual = 1; usual <= TIMESYNC_MAX_HOPS; usual++) {
-        if (mostly_within(usual)) {
+    for (uint8_t usual = 1; usual <= TIMESYNC_MAX_HOPS; usual++)
+        if (mostly_within(usual))
             return usual;
-        }
-    }
     return TIMESYNC_NO_HOPS;
 }
 
@@ -104,18 +101,15 @@ static bool is_usable(const pair_t *pair)
 /* From the first that is of no use, counted from the newest; all the others are older still. */
 static void forget_old_pairs(void)
 {
-    for (uint8_t i = 1; i < pairs; i++) {
-        if (!is_usable(&window[i])) {
+    for (uint8_t i = 1; i < pairs; i++)
+        if (!is_usable(&window[i]))
             pairs = i;
-        }
-    }
 }
 
 void clock_fit_take(uint32_t local, uint32_t network, uint8_t hops)
 {
-    if (pairs < WINDOW) {
+    if (pairs < WINDOW)
         pairs++;
-    }
     memmove(window + 1, window, sizeof(pair_t) * (size_t)(pairs - 1));
     window[0] = (pair_t){local, network - local, hops};
     forget_old_pairs();
@@ -155,9 +149,8 @@ static int16_t slope(int32_t xy, int32_t xx)
         xx /= 2;
     }
     int32_t found = xx > 0 ? xy * 16384 / xx : 0;
-    if (found > NETWORK_TIME_SKEW_MAX) {
+    if (found > NETWORK_TIME_SKEW_MAX)
         return NETWORK_TIME_SKEW_MAX;
-    }
     return (int16_t)(found < -NETWORK_TIME_SKEW_MAX ? -NETWORK_TIME_SKEW_MAX : found);
 }
 
@@ -199,17 +192,15 @@ static void find_residual(fit_t *fit)
         point_t point = point_of(fit, &window[i]);
         int16_t off = (int16_t)(point.y - (int16_t)(((int32_t)point.x * skew) >> 14));
         uint16_t distance = (uint16_t)(off < 0 ? -off : off);
-        if (distance > fit->residual) {
+        if (distance > fit->residual)
             fit->residual = distance;
-        }
     }
 }
 
 static uint16_t drift_of(uint16_t residual, uint32_t span)
 {
-    if (span < SPAN_LEAST) {
+    if (span < SPAN_LEAST)
         return DRIFT_UNKNOWN;
-    }
     uint32_t unsure = ((uint32_t)(TIMESYNC_NOISE + residual) << 16) / (span >> 4);
     return unsure > DRIFT_UNKNOWN - DRIFT_LEAST ? DRIFT_UNKNOWN : (uint16_t)(unsure + DRIFT_LEAST);
 }
@@ -219,9 +210,8 @@ bool clock_fit_steer(uint8_t error, uint32_t now)
     fit_t fit = {0};
     uint32_t span = since_pair(&window[pairs - 1]); /* 0, if there is one */
     find_means(&fit);
-    if (span >= SPAN_LEAST) {
+    if (span >= SPAN_LEAST)
         find_skew(&fit);
-    }
     find_residual(&fit);
     base_error = (uint16_t)((uint16_t)(error + TIMESYNC_NOISE) + fit.residual);
     drift = drift_of(fit.residual, span);
@@ -229,22 +219,18 @@ bool clock_fit_steer(uint8_t error, uint32_t now)
     int32_t since_mean = ((int32_t)clock_fit_age(now) >> 8) - fit.mean_x * INT32_C(4); /* in 256 cycles */
     int32_t gain = since_mean * skew + fit.mean_y * 256;
     uint32_t network = now + window[0].offset + (uint32_t)(gain >> 16);
-    if (network_time_size((int32_t)(network - network_time_shown(now))) > ASTRAY) {
+    if (network_time_size((int32_t)(network - network_time_shown(now))) > ASTRAY)
         return false;
-    }
     network_time_steer(now, network, (uint16_t)gain, skew, (uint16_t)TIMESYNC_LIMIT);
     return true;
 }
 
 bool clock_fit_sound(uint32_t now)
 {
-    if (pairs == 0 || pairs > WINDOW || clock_before(now, window[0].local)) {
+    if (pairs == 0 || pairs > WINDOW || clock_before(now, window[0].local))
         return false;
-    }
-    for (uint8_t i = 1; i < pairs; i++) {
-        if (!is_usable(&window[i])) {
+    for (uint8_t i = 1; i < pairs; i++)
+        if (!is_usable(&window[i]))
             return false;
-        }
-    }
     return true;
 }

@@ -14,9 +14,8 @@ static uint32_t obeyed[KEPT]; /* with a key, the last commands: when each was ma
 
 void commands_on_epoch(void)
 {
-    for (uint8_t i = 0; MIC_BYTES && i < KEPT; i++) {
+    for (uint8_t i = 0; MIC_BYTES && i < KEPT; i++)
         obeyed[i] = timesync_network(clock_now());
-    }
 }
 
 /* Whether a command that was made then is newer than all that we know; from now on we know it. It takes the
@@ -25,16 +24,13 @@ static bool is_newest(uint32_t made)
 {
     uint32_t *oldest = obeyed;
     for (uint8_t i = 0; i < KEPT; i++) {
-        if (obeyed[i] == made) {
+        if (obeyed[i] == made)
             return false;
-        }
-        if (clock_before(obeyed[i], *oldest)) {
+        if (clock_before(obeyed[i], *oldest))
             oldest = &obeyed[i];
-        }
     }
-    if (clock_before(made, *oldest)) {
+    if (clock_before(made, *oldest))
         return false;
-    }
     *oldest = made;
     return true;
 }
@@ -47,16 +43,12 @@ void commands_on_heard(const radio_message_t *message, uint32_t now)
         return;
     }
     uint32_t made = MIC_BYTES ? mic_command_time(message->data, timesync_network(now)) : 0;
-    if (!admission_command(message, command.sequence, made)) {
+    if (!admission_command(message, command.sequence, made))
         return;
-    }
-    if (command.hops > 0 && command.target != identity_id()) {
+    if (command.hops > 0 && command.target != identity_id())
         forwarding_plain(message, CAUSEWAY_DOWNLINK_HOPS_AT, (uint8_t)(command.hops - 1), now);
-    }
-    if (MIC_BYTES && (!timesync_known() || !is_newest(made))) {
+    if (MIC_BYTES && (!timesync_known() || !is_newest(made)))
         return;
-    }
-    if (command.target == identity_id() || command.target == CW_TARGET_ALL) {
+    if (command.target == identity_id() || command.target == CW_TARGET_ALL)
         commands_on_command(command.command, command.argument);
-    }
 }

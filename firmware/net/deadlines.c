@@ -30,9 +30,8 @@ static uint32_t by_share(uint32_t since)
 
 uint32_t deadlines_own(uint32_t tick, uint8_t hops, uint32_t now)
 {
-    if (CAUSEWAY_SCHEDULED) {
+    if (CAUSEWAY_SCHEDULED)
         return by_window() - 1; /* before what was passed on to us: nobody else has it */
-    }
     return CAUSEWAY_CLOCK_WIDTH ? deadline_by_stamp(tick, hops) : by_share(now);
 }
 
@@ -41,12 +40,10 @@ uint32_t deadlines_own(uint32_t tick, uint8_t hops, uint32_t now)
 uint32_t deadlines_heard(const radio_heard_t *heard, uint8_t hops, uint32_t tick, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
-    if (CAUSEWAY_SCHEDULED) {
+    if (CAUSEWAY_SCHEDULED)
         return by_window();
-    }
-    if (!CAUSEWAY_CLOCK_WIDTH || !cw_data_in_sync(payload)) {
+    if (!CAUSEWAY_CLOCK_WIDTH || !cw_data_in_sync(payload))
         return by_share(heard->time);
-    }
     return timesync_in_sync(now) ? deadline_by_stamp(cw_data_sent(payload, tick), hops)
                                  : heard->time + MESSAGING_BACKOFF;
 }

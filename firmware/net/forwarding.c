@@ -62,9 +62,8 @@ static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t
 void forwarding_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now)
 {
     outbox_frame_t *frame = pass_message_on(OUTBOX_PLAIN, message, now, now + DEADLINES_PLAIN);
-    if (frame) {
+    if (frame)
         frame->message.data[at] = changed;
-    }
 }
 
 static void defer(const uint8_t *payload)
@@ -92,20 +91,17 @@ void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
         stamping_note(RECORDER_LATE, payload);
     } else {
         outbox_frame_t *frame = pass_message_on(OUTBOX_STAMPED, &heard->message, not_before, deadline);
-        if (frame) {
+        if (frame)
             frame->message.data[CAUSEWAY_FLAGS_AT] = flags;
-        }
     }
 }
 
 /* The place of its name, if it is one of the last that we left to others; else NULL. */
 static uint16_t *deferred_place(uint16_t name)
 {
-    for (uint8_t i = 0; i < DEFERRED_ROOM; i++) {
-        if (deferred[i] == name) {
+    for (uint8_t i = 0; i < DEFERRED_ROOM; i++)
+        if (deferred[i] == name)
             return &deferred[i];
-        }
-    }
     return 0;
 }
 
@@ -127,13 +123,11 @@ void forwarding_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 static outbox_frame_t *put_back(const outbox_frame_t *frame)
 {
     outbox_frame_t *place = outbox_place();
-    if (!place || clock_before(frame->deadline, clock_now())) {
+    if (!place || clock_before(frame->deadline, clock_now()))
         return 0;
-    }
     *place = *frame;
-    if (place->kind == OUTBOX_OWN) {
+    if (place->kind == OUTBOX_OWN)
         place->kind = OUTBOX_STAMPED; /* it has its stamp */
-    }
     outbox_put(place);
     return place;
 }
@@ -148,14 +142,12 @@ bool forwarding_repeat(const outbox_frame_t *frame)
 {
     uint8_t round = (uint8_t)(schedule_round() + 1);
     outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
-    if (!place) {
+    if (!place)
         return false;
-    }
     place->round = round;
     place->tries++;
-    if (round == CAUSEWAY_ROUNDS - 2) { /* who helps needs a round, too */
+    if (round == CAUSEWAY_ROUNDS - 2) /* who helps needs a round, too */
         hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
-    }
     return true;
 }
 
@@ -174,16 +166,14 @@ bool forwarding_repeat(const outbox_frame_t *frame)
     uint8_t answer = cw_data_hops(frame->message.data) > 0 ? 3 : 2; /* the gateway's comes soon */
     uint32_t next = clock_now() + answer * DEADLINES_HOP + jitter_below(3 * DEADLINES_HOP);
     outbox_frame_t *place = outbox_place();
-    if (!place || frame->tries + 1 >= TRIES || clock_before(frame->deadline, next)) {
+    if (!place || frame->tries + 1 >= TRIES || clock_before(frame->deadline, next))
         return false;
-    }
     *place = *frame;
     place->kind = OUTBOX_STAMPED;
     place->not_before = next;
     place->tries++;
-    if (place->tries == TRIES / 2) {
+    if (place->tries == TRIES / 2)
         hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
-    }
     outbox_put(place);
     return true;
 }

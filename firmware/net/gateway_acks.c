@@ -28,28 +28,23 @@ static outbox_frame_t *answer_with_room(uint32_t now)
 {
     for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
         outbox_frame_t *frame = outbox_frame(i);
-        if (frame && frame->message.type == CAUSEWAY_AM_TAKEN && frame->tries < NAMED) {
+        if (frame && frame->message.type == CAUSEWAY_AM_TAKEN && frame->tries < NAMED)
             return frame;
-        }
     }
     return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, MIC_RECORD_BYTES(TAKEN), now, now);
 }
 
 void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
 {
-    if (!is_ours(message)) {
+    if (!is_ours(message))
         return;
-    }
-    if (REPAIR) {
+    if (REPAIR)
         repair_on_arrival(message);
-    }
     outbox_frame_t *frame = answer_with_room(now);
-    if (!frame) {
+    if (!frame)
         return;
-    }
-    for (uint8_t i = frame->tries; i < NAMED; i++) {
+    for (uint8_t i = frame->tries; i < NAMED; i++)
         cw_put16(frame->message.data + 2 * i, gateway_acks_name(message));
-    }
     frame->tries++;
     frame->not_before = now;
     frame->deadline = now + (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) / 4;
@@ -63,27 +58,23 @@ static bool waits(const uint8_t *answer)
     for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
         const outbox_frame_t *frame = outbox_frame(i);
         if (frame && frame->message.type == CAUSEWAY_AM_ARRIVED &&
-            memcmp(frame->message.data, answer, MIC_RECORD_BYTES(ARRIVED)) == 0) {
+            memcmp(frame->message.data, answer, MIC_RECORD_BYTES(ARRIVED)) == 0)
             return true;
-        }
     }
     return false;
 }
 
 void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
 {
-    if (!is_ours(message)) {
+    if (!is_ours(message))
         return;
-    }
     cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
     uint8_t answer[MIC_RECORD_BYTES(ARRIVED)];
     cw_arrived_put(answer, &arrived);
-    if (MIC_BYTES) {
+    if (MIC_BYTES)
         mic_write_arrived(answer, mic_of(message));
-    }
-    if (waits(answer)) {
+    if (waits(answer))
         return;
-    }
     outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, sizeof answer, now,
                                        now + ANSWER_PATIENCE);
     if (frame) {

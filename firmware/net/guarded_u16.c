@@ -11,8 +11,7 @@ __attribute__((noinline)) void guarded_u16_set(guarded_u16_t *kept, uint16_t val
 
 uint16_t guarded_u16_get(const guarded_u16_t *kept)
 {
-    if ((kept->value ^ kept->complement) != UINT16_MAX) {
+    if ((kept->value ^ kept->complement) != UINT16_MAX)
         board_reset();
-    }
     return kept->value;
 }

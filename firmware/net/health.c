@@ -19,14 +19,12 @@ bool health_send(uint8_t battery)
     uint32_t now = clock_now();
     outbox_frame_t *frame = traffic_frame(OUTBOX_PLAIN, CAUSEWAY_AM_HEALTH, CAUSEWAY_HEALTH_BYTES, now,
                                           now + DEADLINES_PLAIN);
-    if (!frame) {
+    if (!frame)
         return false;
-    }
     stamping_tidy(now); /* whatever happens, this comes every minute */
     uint8_t hops = hops_own(now);
-    if (hops > CW_DATA_HOPS_TOP) {
+    if (hops > CW_DATA_HOPS_TOP)
         hops = CW_DATA_HOPS_TOP;
-    }
     cw_health_t health = {
         .source = identity_id(),
         .epoch = timesync_epoch(),
@@ -61,9 +59,8 @@ bool health_is_ours(const radio_message_t *message)
 void health_before_send(radio_message_t *message, uint32_t now)
 {
     cw_put32(message->data + CAUSEWAY_HEALTH_TIME_AT, timesync_network(now));
-    if (MIC_BYTES) {
+    if (MIC_BYTES)
         mic_write_health(message->data);
-    }
 }
 
 void health_on_heard(const radio_message_t *message, uint32_t now)
@@ -74,10 +71,9 @@ void health_on_heard(const radio_message_t *message, uint32_t now)
         count(&traffic.echoes);
     } else if (admission_health(message)) {
         uint8_t flags = message->data[CAUSEWAY_HEALTH_FLAGS_AT];
-        if (hops_take(&flags, now)) {
+        if (hops_take(&flags, now))
             forwarding_plain(message, CAUSEWAY_HEALTH_FLAGS_AT, flags, now);
-        } else {
+        else
             count(&traffic.spent);
-        }
     }
 }

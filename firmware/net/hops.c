@@ -20,23 +20,20 @@ bool hops_known(uint32_t now)
 uint8_t hops_own(uint32_t now)
 {
     uint8_t distance = distance_at(now);
-    if (distance == TIMESYNC_NO_HOPS) {
+    if (distance == TIMESYNC_NO_HOPS)
         distance = CAUSEWAY_HOPS;
-    }
     return (uint8_t)((CAUSEWAY_CLOCK_WIDTH || distance < CAUSEWAY_HOPS ? distance : CAUSEWAY_HOPS) - 1);
 }
 
 bool hops_take(uint8_t *flags, uint32_t now)
 {
     uint8_t left = *flags >> CAUSEWAY_FLAG_HOPS;
-    if (left == 0) {
+    if (left == 0)
         return false;
-    }
     uint8_t distance = distance_at(now);
     if (distance != TIMESYNC_NO_HOPS) {
-        if (left < distance && left < CW_DATA_HOPS_TOP) {
+        if (left < distance && left < CW_DATA_HOPS_TOP)
             return false;
-        }
         left = distance > CW_DATA_HOPS_TOP ? CW_DATA_HOPS_TOP : (uint8_t)(distance - 1);
     } else if (left < CW_DATA_HOPS_TOP) {
         left--;
@@ -48,7 +45,6 @@ bool hops_take(uint8_t *flags, uint32_t now)
 
 void hops_widen(uint8_t *flags)
 {
-    if (hops_known(clock_now()) && *flags >> CAUSEWAY_FLAG_HOPS < CW_DATA_HOPS_TOP) {
+    if (hops_known(clock_now()) && *flags >> CAUSEWAY_FLAG_HOPS < CW_DATA_HOPS_TOP)
         *flags = (uint8_t)(*flags + (1U << CAUSEWAY_FLAG_HOPS));
-    }
 }

@@ -7,9 +7,8 @@ static uint16_t state;
 void jitter_start(uint16_t seed)
 {
     state = seed;
-    for (uint8_t i = 0; i < 8; i++) { /* ids are small numbers: move their few bits about first */
+    for (uint8_t i = 0; i < 8; i++) /* ids are small numbers: move their few bits about first */
         jitter_next();
-    }
 }
 
 uint16_t jitter_next(void)

@@ -44,9 +44,8 @@ bool messaging_send(const uint8_t *application, bool urgent)
     /* with a schedule, before all that was passed on to us: nobody else has it */
     uint32_t urgency = CAUSEWAY_SCHEDULED ? now : now + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / 2;
     outbox_frame_t *frame = traffic_frame(OUTBOX_OWN, CAUSEWAY_AM_DATA, CAUSEWAY_PAYLOAD_BYTES, now, urgency);
-    if (!frame) {
+    if (!frame)
         return false;
-    }
     uint8_t *place = cw_data_application(frame->message.data, CAUSEWAY_PAYLOAD_BYTES);
     memcpy(place, application, CAUSEWAY_DATA_BYTES);
 #if SCHEDULE_URGENT
@@ -63,24 +62,20 @@ bool messaging_send(const uint8_t *application, bool urgent)
 
 static bool ready_own(outbox_frame_t *frame, uint32_t now)
 {
-    if (stamping_puts_off(frame, now)) {
+    if (stamping_puts_off(frame, now))
         return false;
-    }
     bool stamped = stamping_own(frame, now);
-    if (!stamped) {
+    if (!stamped)
         messaging_on_sent(false, stamping_sequence());
-    }
     return stamped;
 }
 
 bool messaging_before_send(outbox_frame_t *frame, uint32_t now)
 {
-    if (frame->kind == OUTBOX_OWN) {
+    if (frame->kind == OUTBOX_OWN)
         return ready_own(frame, now);
-    }
-    if (health_is_ours(&frame->message)) {
+    if (health_is_ours(&frame->message))
         health_before_send(&frame->message, now);
-    }
     return true;
 }
 
@@ -109,18 +104,15 @@ static void count_sent(const outbox_frame_t *frame)
 
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
-    if (repair_is_kept(frame) || (result != OUTBOX_SENT && forwarding_waits(frame))) {
+    if (repair_is_kept(frame) || (result != OUTBOX_SENT && forwarding_waits(frame)))
         return;
-    }
     bool goes_on = false;
-    if (is_own(frame) && frame->tries == 0) {
+    if (is_own(frame) && frame->tries == 0)
         messaging_on_sent(result == OUTBOX_SENT, cw_data_sequence(frame->message.data));
-    }
     if (result == OUTBOX_SENT) {
         count_sent(frame);
-        if (frame->message.type == CAUSEWAY_AM_DATA) {
+        if (frame->message.type == CAUSEWAY_AM_DATA)
             goes_on = forwarding_repeat(frame);
-        }
     } else if (result == OUTBOX_FAILED) {
         count(&traffic.failed);
     } else if (frame->kind == OUTBOX_PLAIN) {
@@ -129,9 +121,8 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
         count(&traffic.late);
         stamping_note(RECORDER_LATE, frame->message.data);
     }
-    if (REPAIR && !goes_on && frame->message.type == CAUSEWAY_AM_DATA) {
+    if (REPAIR && !goes_on && frame->message.type == CAUSEWAY_AM_DATA)
         repair_keep(frame);
-    }
 }
 
 /* ---- Hearing ---- */
@@ -166,11 +157,10 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
         return;
     }
     suppression_on_data(&heard->message);
-    if (cw_data_source(payload) == identity_id()) {
+    if (cw_data_source(payload) == identity_id())
         count(&traffic.echoes);
-    } else {
+    else
         on_new_data(heard, now);
-    }
 }
 
 static void on_answer(const radio_message_t *message, uint32_t now)
@@ -187,9 +177,8 @@ void messaging_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
-    if (CAUSEWAY_SCHEDULED) {
+    if (CAUSEWAY_SCHEDULED)
         schedule_on_frame(heard->time + radio_airtime(message->length));
-    }
     if (message->group != CAUSEWAY_GROUP ||
         (message->dest != CW_AM_BROADCAST && message->dest != identity_id())) {
         count(&traffic.foreign);
@@ -201,9 +190,8 @@ void messaging_on_heard(const radio_heard_t *heard)
         count(&traffic.beacons);
         beacons_on_heard(heard, now);
     } else if (beacons_is_proof(message)) {
-        if (!beacons_on_proof(message, now)) {
+        if (!beacons_on_proof(message, now))
             traffic_forged();
-        }
     } else if (message->type == CAUSEWAY_AM_HEALTH) {
         health_on_heard(message, now);
     } else if (message->type == GATEWAY_ACKS_TYPE) {

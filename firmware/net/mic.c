@@ -21,9 +21,8 @@ static uint8_t kept_sum; /* the sum of its subkey */
 static uint8_t subkey_sum(void)
 {
     uint8_t sum = 0;
-    for (uint8_t i = 0; i < CW_AES_BYTES; i++) {
+    for (uint8_t i = 0; i < CW_AES_BYTES; i++)
         sum = (uint8_t)(sum + cmac.subkey[i]);
-    }
     return sum;
 }
 
@@ -42,9 +41,8 @@ bool mic_sound(void)
 
 static void put(const uint8_t *bytes, uint8_t count)
 {
-    while (count-- > 0) {
+    while (count-- > 0)
         cw_cmac_put(&cmac, *bytes++);
-    }
 }
 
 static void put16(uint16_t value)
@@ -90,9 +88,8 @@ static bool is_mic(const uint8_t *mic)
 {
     const uint8_t *tag = cw_cmac_end(&cmac);
     uint8_t wrong = 0;
-    for (uint8_t i = 0; i < MIC_BYTES; i++) {
+    for (uint8_t i = 0; i < MIC_BYTES; i++)
         wrong |= (uint8_t)(tag[i] ^ mic[i]);
-    }
     return wrong == 0;
 }
 
@@ -111,11 +108,10 @@ static void write_mic(uint8_t *mic)
 
 static void cover_data(const uint8_t *payload, uint8_t length, uint32_t network)
 {
-    if (cw_data_in_sync(payload)) {
+    if (cw_data_in_sync(payload))
         put_timed_header(CAUSEWAY_AM_DATA, network, TIME_SHIFT, cw_data_source(payload));
-    } else {
+    else
         put_header(CAUSEWAY_AM_DATA, 0, 0, cw_data_source(payload), 0);
-    }
     put_relayed(payload, CAUSEWAY_FLAGS_AT, HOPS_CLEARED, (uint8_t)(length - MIC_BYTES));
 }
 

@@ -70,9 +70,8 @@ static __attribute__((noinline)) uint32_t estimate(const line_t *line, uint32_t 
 static int32_t left(const line_t *line, uint32_t local)
 {
     int32_t elapsed = (int32_t)(local - line->since), behind = line->behind;
-    if (behind == 0 || elapsed < 0) {
+    if (behind == 0 || elapsed < 0)
         return behind;
-    }
     int32_t done = ((elapsed >> (line->slew_log2 - 1)) + 1) >> 1;
     int32_t rest = behind < 0 ? behind + done : behind - done;
     return (behind < 0) == (rest < 0) ? rest : 0;
@@ -85,9 +84,8 @@ uint8_t network_time_round(uint32_t network)
     const line_t *line = in_use();
     bool later = (int32_t)(network - line->network) >= 0;
     uint8_t round = line->round;
-    if (later != (network >= line->network)) { /* the time has come round in between */
+    if (later != (network >= line->network)) /* the time has come round in between */
         round = (uint8_t)(later ? round + 1 : round - 1);
-    }
     return round & NETWORK_TIME_ROUND_MOST;
 }
 
@@ -108,9 +106,8 @@ void network_time_set(uint32_t local, uint32_t network)
 void network_time_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew, uint16_t step)
 {
     int32_t behind = (int32_t)(network - network_time_shown(now));
-    if (behind > (int32_t)step) {
+    if (behind > (int32_t)step)
         behind = 0;
-    }
     uint8_t slew = behind < -(int32_t)step ? SLEW_HARD : SLEW_GENTLE;
     *spare() = (line_t)
     {
@@ -127,9 +124,8 @@ void network_time_tidy(uint32_t now)
 {
     const line_t *line = in_use();
     int32_t elapsed = (int32_t)(now - line->local);
-    if (elapsed < NETWORK_TIME_REACH / 4) {
+    if (elapsed < NETWORK_TIME_REACH / 4)
         return;
-    }
     uint32_t start = line->local + ((uint32_t)elapsed & ~UINT32_C(0xFF));
     line_t *next = spare();
     *next = *line;
@@ -166,9 +162,8 @@ uint32_t network_time_local(uint32_t network)
 {
     uint32_t local = in_use()->local + (network - in_use()->network);
     /* each round leaves a 64th of the error, or half of it in a hard slew */
-    for (uint8_t i = 0; i < 3; i++) {
+    for (uint8_t i = 0; i < 3; i++)
         local += network - network_time_shown(local);
-    }
     return local;
 }
 

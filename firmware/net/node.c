@@ -31,9 +31,8 @@ void node_start(void)
     board_start();
     clock_start();
     uint16_t id = boot_store_id(TOS_NODE_ID);
-    if (!role_accepts(id)) {
+    if (!role_accepts(id))
         board_refuse();
-    }
     watchdog_start();
     restart_backoff_wait();
     uint16_t boots = boot_store_count_boot();
@@ -64,23 +63,19 @@ static uint16_t checked; /* when the state was looked at last: the low half of l
 /* With a schedule several times a second: to look in each step would take a sixth of a mote's time awake. */
 static __attribute__((noinline)) void check(uint32_t now)
 {
-    if (CAUSEWAY_SCHEDULED && (uint16_t)((uint16_t)now - checked) < CHECK_PAUSE) {
+    if (CAUSEWAY_SCHEDULED && (uint16_t)((uint16_t)now - checked) < CHECK_PAUSE)
         return;
-    }
     checked = (uint16_t)now;
     if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) ||
-        !role_sound(now)) {
+        !role_sound(now))
         board_reset();
-    }
 #if CAUSEWAY_SCHEDULED
-    if (!schedule_sound(now)) {
+    if (!schedule_sound(now))
         board_reset();
-    }
 #endif
 #if CAUSEWAY_MIC_BYTES
-    if (!mic_sound()) {
+    if (!mic_sound())
         board_reset();
-    }
 #endif
 }
 

@@ -60,7 +60,7 @@ static inline uint16_t node_id(void)
 bool node_send(const uint8_t *data);
 
 /** The same for what cannot wait for the next window of a schedule: it goes out in the next urgent one, if
- * the deployment has them (docs/reference/firmware.md, Urgent messages). Those nearer to the gateway hear it,
+ * the deployment has them (docs/reference/power.md, Urgent messages). Those nearer to the gateway hear it,
  * others may not. */
 bool node_send_urgent(const uint8_t *data);
 

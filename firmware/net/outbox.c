@@ -50,17 +50,15 @@ outbox_frame_t *outbox_place(void)
     uint8_t kept = CAUSEWAY_SCHEDULED && busy ? 1 + BUNDLES : 0;
     outbox_frame_t *last = 0;
     for (outbox_frame_t *frame = frames; frame < END; frame++) {
-        if (frame->used && !repair_gives_way(frame)) {
+        if (frame->used && !repair_gives_way(frame))
             continue;
-        }
         if (kept > 0) {
             kept--;
             continue;
         }
         last = frame;
-        if (!frame->used) {
+        if (!frame->used)
             break;
-        }
     }
     return last;
 }
@@ -99,44 +97,36 @@ void outbox_put(outbox_frame_t *frame)
 
 outbox_frame_t *outbox_frame(uint8_t place)
 {
-    if (place < OUTBOX_ROOM) {
+    if (place < OUTBOX_ROOM)
         return frames[place].used ? &frames[place] : 0;
-    }
 #if BUNDLES
-    if (place == OUTBOX_LAST) {
+    if (place == OUTBOX_LAST)
         return busy && second.used ? &second : 0;
-    }
 #endif
     return busy && going.used ? &going : 0;
 }
 
 void outbox_forget(outbox_kind_t kind)
 {
-    for (outbox_frame_t *frame = frames; frame < END; frame++) {
-        if (frame->kind == kind) {
+    for (outbox_frame_t *frame = frames; frame < END; frame++)
+        if (frame->kind == kind)
             frame->used = false;
-        }
-    }
 }
 
 bool outbox_idle(void)
 {
-    for (const outbox_frame_t *frame = frames; frame < END; frame++) {
-        if (frame->used) {
+    for (const outbox_frame_t *frame = frames; frame < END; frame++)
+        if (frame->used)
             return false;
-        }
-    }
     return !busy;
 }
 
 bool outbox_sound(uint32_t now)
 {
     uint32_t latest = now + FRAME_MOST;
-    for (const outbox_frame_t *frame = frames; frame < END; frame++) {
-        if (frame->used && clock_before(latest, frame->not_before)) {
+    for (const outbox_frame_t *frame = frames; frame < END; frame++)
+        if (frame->used && clock_before(latest, frame->not_before))
             return false;
-        }
-    }
     return !busy || !clock_before(latest, going.deadline);
 }
 
@@ -184,12 +174,10 @@ static void count_own(void)
 /* Whether it may go out in our phase of this round. What is new goes out in the first, when all listen. */
 static bool is_for(const outbox_frame_t *frame, uint8_t round)
 {
-    if (!frame->used || frame->message.type == CAUSEWAY_AM_DOWNLINK) {
+    if (!frame->used || frame->message.type == CAUSEWAY_AM_DOWNLINK)
         return false;
-    }
-    if (frame->kind == OUTBOX_STAMPED) {
+    if (frame->kind == OUTBOX_STAMPED)
         return frame->round <= round;
-    }
     return is_time(frame, round) && !repair_is_kept(frame) &&
            (frame->kind == OUTBOX_PLAIN || has_place(frame));
 }
@@ -197,9 +185,8 @@ static bool is_for(const outbox_frame_t *frame, uint8_t round)
 /* Whether it may still go out in this window; or, while it is behind, whether we wait to hear it again. */
 static bool is_left(const outbox_frame_t *frame)
 {
-    if (is_urgent(frame)) {
+    if (is_urgent(frame))
         return is_for(frame, schedule_round() == SCHEDULE_NO_ROUND ? 0 : schedule_round());
-    }
     return frame->used && frame->kind == OUTBOX_STAMPED &&
            (frame->round < OUTBOX_BEHIND || (frame->round & ~OUTBOX_BEHIND) >= schedule_round());
 }
@@ -208,9 +195,8 @@ bool schedule_on_due(uint8_t round)
 {
     for (const outbox_frame_t *frame = frames; frame < END; frame++) {
         bool left = round == SCHEDULE_NO_ROUND ? is_left(frame) : is_for(frame, round);
-        if (left) {
+        if (left)
             return true;
-        }
     }
     return busy && going.used;
 }
@@ -224,9 +210,8 @@ static uint8_t round_now; /* of our phase */
 
 static bool may_go(const outbox_frame_t *frame, uint32_t now)
 {
-    if (!role_sleeps) {
+    if (!role_sleeps)
         return frame->message.type != CAUSEWAY_AM_TAKEN || schedule_answers();
-    }
     uint8_t round = round_now;
     return frame->message.type == CAUSEWAY_AM_DOWNLINK ? schedule_for_commands(now)
                                                        : round != SCHEDULE_NO_ROUND && is_for(frame, round);
@@ -268,12 +253,10 @@ static bool may_go(const outbox_frame_t *frame, uint32_t now)
 static outbox_frame_t *most_urgent(uint32_t now)
 {
     outbox_frame_t *found = 0;
-    for (outbox_frame_t *frame = frames; frame < END; frame++) {
+    for (outbox_frame_t *frame = frames; frame < END; frame++)
         if (frame->used && !clock_before(now, frame->not_before) && may_go(frame, now) &&
-            (!found || clock_before(frame->deadline, found->deadline))) {
+            (!found || clock_before(frame->deadline, found->deadline)))
             found = frame;
-        }
-    }
     return found;
 }
 
@@ -299,9 +282,8 @@ static uint32_t beacon_time; /* the time in the last beacon that went out */
 static void send_proof(void)
 {
     uint8_t *beacon = going.message.data, proof[MIC_RECORD_BYTES(PROOF)];
-    if (beacon[CAUSEWAY_BEACON_HOPS_AT] == TIMESYNC_NO_HOPS) {
+    if (beacon[CAUSEWAY_BEACON_HOPS_AT] == TIMESYNC_NO_HOPS)
         return;
-    }
     cw_put32(beacon + CAUSEWAY_BEACON_TIME_AT, beacon_time);
     mic_write_proof(proof, beacon);
     address(&going.message, CAUSEWAY_AM_PROOF, sizeof proof);
@@ -338,9 +320,8 @@ static bool get_ready(outbox_frame_t *frame, uint32_t now)
 {
     bool ready = outbox_before_send(frame, now);
 #if CAUSEWAY_SCHEDULED
-    if (ready && frame->kind == OUTBOX_OWN) {
+    if (ready && frame->kind == OUTBOX_OWN)
         count_own();
-    }
 #endif
     return ready;
 }
@@ -356,9 +337,8 @@ static bool can_share(const outbox_frame_t *frame)
 static void take_second(uint32_t now)
 {
     outbox_frame_t *frame = can_share(&going) ? most_urgent(now) : 0;
-    if (!frame || !can_share(frame)) {
+    if (!frame || !can_share(frame))
         return;
-    }
     second = *frame;
     frame->used = false;
     second.used = get_ready(&second, now);
@@ -382,14 +362,12 @@ static bool transmit_bundle(void)
 static bool transmit(void)
 {
 #if BUNDLES
-    if (second.used) {
+    if (second.used)
         return transmit_bundle();
-    }
 #endif
 #if CAUSEWAY_SCHEDULED
-    if (needs_turn(&going)) {
+    if (needs_turn(&going))
         return radio_send_at(&going.message, start_at, RADIO_NO_STAMP);
-    }
 #endif
     return radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
 }
@@ -400,9 +378,8 @@ static bool send_frame(outbox_frame_t *frame, uint32_t now)
 {
     going = *frame;
     frame->used = false;
-    if (!get_ready(&going, now)) {
+    if (!get_ready(&going, now))
         return !(CAUSEWAY_SCHEDULED && CAUSEWAY_ONE_SEND_A_TICK);
-    }
     if (clock_before(going.deadline, now)) {
         outbox_on_done(&going, OUTBOX_LATE);
         return true;
@@ -411,9 +388,8 @@ static bool send_frame(outbox_frame_t *frame, uint32_t now)
     take_second(now);
 #endif
     busy = transmit();
-    if (!busy) {
+    if (!busy)
         report(OUTBOX_FAILED);
-    }
     return true;
 }
 
@@ -433,15 +409,12 @@ static void seal_own(uint32_t now)
 {
     for (uint8_t left = OUTBOX_ROOM; round_now <= SCHEDULE_URGENT && left > 0; left--) {
         outbox_frame_t *oldest = NULL;
-        for (outbox_frame_t *frame = frames; frame < END; frame++) {
+        for (outbox_frame_t *frame = frames; frame < END; frame++)
             if (is_to_seal(frame, now) &&
-                (oldest == NULL || clock_before(frame->not_before, oldest->not_before))) {
+                (oldest == NULL || clock_before(frame->not_before, oldest->not_before)))
                 oldest = frame;
-            }
-        }
-        if (oldest == NULL) {
+        if (oldest == NULL)
             return;
-        }
         outbox_frame_t own = *oldest;
         oldest->used = false;
         if (get_ready(&own, now)) {
@@ -481,16 +454,14 @@ static bool may_speak(void)
 
 void outbox_service(uint32_t now)
 {
-    if (busy && clock_before(going.deadline + RADIO_PATIENCE, now)) {
+    if (busy && clock_before(going.deadline + RADIO_PATIENCE, now))
         radio_on_sent(RADIO_FAILED, now);
-    }
 #if CAUSEWAY_SCHEDULED
     schedule_step(now);
     drop_late(now);
 #endif
-    if (!busy && timesync_due(now) && may_speak()) {
+    if (!busy && timesync_due(now) && may_speak())
         send_beacon(now);
-    }
 #if CAUSEWAY_SCHEDULED
     round_now = schedule_our_round();
 #if CAUSEWAY_MIC_BYTES
@@ -505,9 +476,8 @@ void outbox_service(uint32_t now)
 static uint32_t when_to_try(const outbox_frame_t *frame, uint32_t now)
 {
 #if CAUSEWAY_SCHEDULED
-    if (needs_turn(frame) && clock_before(frame->not_before, now)) {
+    if (needs_turn(frame) && clock_before(frame->not_before, now))
         return schedule_turn_after(now);
-    }
 #endif
     (void)now;
     return frame->not_before;
@@ -524,19 +494,15 @@ uint32_t outbox_next(uint32_t now)
     }
     uint32_t next = earlier(now + IDLE_PAUSE, timesync_next());
 #if CAUSEWAY_SCHEDULED
-    if (!may_speak() && clock_before(next, now)) {
+    if (!may_speak() && clock_before(next, now))
         next = now + IDLE_PAUSE; /* a question waits until we listen */
-    }
     next = earlier(next, schedule_next(now));
-    if (role_sleeps) {
+    if (role_sleeps)
         return next; /* and knows when a frame may go */
-    }
 #endif
-    for (const outbox_frame_t *frame = frames; frame < END; frame++) {
-        if (frame->used) {
+    for (const outbox_frame_t *frame = frames; frame < END; frame++)
+        if (frame->used)
             next = earlier(next, when_to_try(frame, now));
-        }
-    }
     return next;
 }
 
@@ -544,13 +510,11 @@ void radio_on_sent(radio_result_t result, uint32_t time)
 {
     (void)time;
 #if CAUSEWAY_SCHEDULED
-    if (result == RADIO_SENT) {
+    if (result == RADIO_SENT)
         schedule_on_sent(clock_now());
-    }
 #endif
-    if (!busy) {
+    if (!busy)
         return; /* an answer after RADIO_PATIENCE: that frame's end has been reported */
-    }
     busy = false;
     if (going.used) {
         going.used = false;

@@ -46,9 +46,8 @@ static bool is_opening(uint32_t now)
 static const uint8_t *list_of_root(uint32_t now)
 {
     static uint8_t told[LIST_BYTES], told_in; /* in the window of that number */
-    if ((timesync_network(now) & (EVERY - 1)) >= CAUSEWAY_DATA_START) {
+    if ((timesync_network(now) & (EVERY - 1)) >= CAUSEWAY_DATA_START)
         return list;
-    }
     if (told_in != schedule_window()) {
         told_in = schedule_window();
         memcpy(told, list, LIST_BYTES);
@@ -78,20 +77,17 @@ static void send_again(outbox_frame_t *frame, uint32_t now)
 void repair_on_beacon(const uint8_t *beacon, uint32_t now)
 {
     memcpy(list, beacon + CAUSEWAY_BEACON_TAIL_AT, LIST_BYTES);
-    if (!is_opening(now)) {
+    if (!is_opening(now))
         return;
-    }
     for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
         outbox_frame_t *frame = outbox_frame(i);
-        if (!frame || frame->kind != OUTBOX_KEPT) {
+        if (!frame || frame->kind != OUTBOX_KEPT)
             continue;
-        }
         list_place_t place = place_of(frame->message.data);
-        if (*place.byte & place.bit) {
+        if (*place.byte & place.bit)
             frame->used = false;
-        } else {
+        else
             send_again(frame, now);
-        }
     }
 }
 

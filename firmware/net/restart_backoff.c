@@ -38,9 +38,8 @@ static uint8_t units(uint32_t time)
 static uint16_t pause(void)
 {
     uint8_t count = board_start_cause() <= START_WANTED_MOST ? 0 : kept_count();
-    if (count < MOST) {
+    if (count < MOST)
         count++;
-    }
     keep(count);
     return (uint16_t)(count <= AT_ONCE ? 0 : 1U << (count - AT_ONCE - 1));
 }
@@ -59,7 +58,6 @@ void restart_backoff_wait(void)
 
 void restart_backoff_step(uint32_t now)
 {
-    if ((uint8_t)(units(now) - begun) > WELL) {
+    if ((uint8_t)(units(now) - begun) > WELL)
         keep(0);
-    }
 }

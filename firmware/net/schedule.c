@@ -100,9 +100,8 @@ static uint16_t later(uint16_t a, uint16_t b)
 static __attribute__((noinline)) uint16_t at(uint32_t local)
 {
     uint32_t since = local - starts;
-    if (clock_before(local, starts)) {
+    if (clock_before(local, starts))
         return 0;
-    }
     return since < AT_MOST ? (uint16_t)since : AT_MOST;
 }
 
@@ -177,9 +176,8 @@ static uint8_t beacons_missed(uint32_t now)
  * drives. Now and then we listen whether we have come nearer, and go on if we have. */
 static bool wants_beacon(uint8_t slot, uint32_t now)
 {
-    if (speaks_soon(now)) {
+    if (speaks_soon(now))
         return true;
-    }
     uint8_t missed = beacons_missed(now);
     bool as_usual = missed == 1 && timesync_driver() == CAUSEWAY_ROOT && (number & NEARER) != 0;
     return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= ours || slot + 1 >= timesync_last_hops());
@@ -190,33 +188,26 @@ static bool wants_beacon(uint8_t slot, uint32_t now)
  * what they have left. */
 static bool wants_phase(uint32_t now)
 {
-    if (!role_sleeps || phase >= OUTSIDE) {
+    if (!role_sleeps || phase >= OUTSIDE)
         return true;
-    }
-    if (phase < SLOTS) {
+    if (phase < SLOTS)
         return wants_beacon(phase, now);
-    }
-    if ((uint8_t)(level + 1 - ours) > 2) { /* neither ours nor beside it */
+    if ((uint8_t)(level + 1 - ours) > 2) /* neither ours nor beside it */
         return false;
-    }
     return (round == 0 && !urgent) || (level > ours ? heard_farther : schedule_on_due(SCHEDULE_NO_ROUND));
 }
 
 /* Who has nothing left is there for his peers alone. */
 static uint16_t quiet_time(void)
 {
-    if (phase < SLOTS) {
+    if (phase < SLOTS)
         return BEHIND_BEACON;
-    }
-    if (polls() && last_frame <= ahead) {
+    if (polls() && last_frame <= ahead)
         return (uint16_t)(ahead + CAUSEWAY_URGENT_QUIET - last_frame);
-    }
-    if (level > 1) {
+    if (level > 1)
         return CAUSEWAY_QUIET;
-    }
-    if (schedule_on_due(SCHEDULE_NO_ROUND)) { /* the gateway may hear somebody whom we do not, and wait */
+    if (schedule_on_due(SCHEDULE_NO_ROUND)) /* the gateway may hear somebody whom we do not, and wait */
         return CAUSEWAY_QUIET + CYCLE;
-    }
     return gateway_answered ? CAUSEWAY_MINI_SLOT : CAUSEWAY_QUIET;
 }
 
@@ -242,29 +233,24 @@ static bool is_over(uint32_t now)
         last_frame = later(present, ahead);
         return false;
     }
-    if (round == 0 && level < ours && present >= ahead && !schedule_on_due(SCHEDULE_NO_ROUND)) {
+    if (round == 0 && level < ours && present >= ahead && !schedule_on_due(SCHEDULE_NO_ROUND))
         return true; /* all of ours was passed on */
-    }
-    if (present < over_at()) {
+    if (present < over_at())
         return false;
-    }
-    if (phase < SLOTS) {
+    if (phase < SLOTS)
         return !speaks_soon(now) && (beacons_missed(now) == 0 || !has_beacon());
-    }
     return !has_something();
 }
 
 /* How long the phase lasted, towards which what was learned moves: soon when it was longer, slowly else. */
 static void learn(void)
 {
-    if (round != 0 || !on || urgent) {
+    if (round != 0 || !on || urgent)
         return;
-    }
     uint16_t *known = &learned[level - 1];
     uint16_t lasted = last_frame > ahead ? last_frame - ahead : 0;
-    if ((level < ours || level == 1) && schedule_on_due(SCHEDULE_NO_ROUND)) {
+    if ((level < ours || level == 1) && schedule_on_due(SCHEDULE_NO_ROUND))
         lasted = CAUSEWAY_PHASE; /* it would have been passed on later */
-    }
     *known = (uint16_t)(lasted > *known ? *known + (lasted - *known) / 2 : *known - (*known - lasted) / 4);
 }
 
@@ -272,9 +258,8 @@ static void learn(void)
  * between. */
 static void find_opening(uint32_t now)
 {
-    if (!urgent) {
+    if (!urgent)
         opened = opening_at(now);
-    }
     starts = opened - ahead;
     number = periods(timesync_network(opened) - (urgent ? PERIOD / 2 : 0)); /* that of the window before */
     uint8_t hops = timesync_hops();
@@ -291,9 +276,8 @@ static void advance(uint32_t now)
         find_opening(now);
         starts += urgent ? 0 : CAUSEWAY_DATA_START;
     }
-    if (urgent && phase == URGENT_PHASES) {
+    if (urgent && phase == URGENT_PHASES)
         phase = OUTSIDE;
-    }
     if (phase == OUTSIDE) {
         level = 0;
         round = SCHEDULE_NO_ROUND;
@@ -310,9 +294,8 @@ static void advance(uint32_t now)
 static void turn_to_next(uint32_t now)
 {
     learn();
-    if (phase >= SLOTS && level == (uint8_t)(ours + 1)) {
+    if (phase >= SLOTS && level == (uint8_t)(ours + 1))
         heard_farther = (round == 0 && !urgent) || last_frame > ahead;
-    }
     do {
         advance(now);
     } while (!wants_phase(now));
@@ -396,18 +379,15 @@ static bool turns_to_window(uint32_t now)
     bool before = clock_before(
         now, opened + (urgent ? skips - RADIO_WAKE_TIME : (uint32_t)CAUSEWAY_BEACON_SLOT / 2));
     uint8_t next = instant;
-    if (!before) {
+    if (!before)
         next = urgent ? (uint8_t)(instant + 1) : looks ? CAUSEWAY_URGENT_FIRST : INSTANTS;
-    }
     starts = opened + ((uint32_t)(next - instant) << CAUSEWAY_URGENT_LOG2) - ahead;
-    if (next & (INSTANTS - 1)) {
+    if (next & (INSTANTS - 1))
         starts += skips;
-    }
     ahead = urgent ? prepared : ahead;
     heard_farther = true;
-    if (before && !urgent) {
+    if (before && !urgent)
         find_opening(now);
-    }
     return before;
 }
 
@@ -420,9 +400,8 @@ static void find_window(uint32_t now)
     set_ahead(now);
     length = 0;
 #if SCHEDULE_URGENT
-    if (!turns_to_window(now)) {
+    if (!turns_to_window(now))
         return;
-    }
 #else
     find_opening(now);
     if (!clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2)) {
@@ -430,9 +409,8 @@ static void find_window(uint32_t now)
         return;
     }
 #endif
-    if (lost || clock_before(now, starts)) {
+    if (lost || clock_before(now, starts))
         return;
-    }
     if (!urgent) {
         duty = (uint16_t)(duty + (uint16_t)(on_lately >> DUTY_FINE) - (duty + 4U) / 8);
         on_lately = 0;
@@ -449,9 +427,8 @@ static void follow_window(uint32_t now)
     } else if (phase != OUTSIDE && (at(now) >= length || (role_sleeps && on && is_over(now)))) {
         turn_to_next(now);
     }
-    if (phase == OUTSIDE) {
+    if (phase == OUTSIDE)
         find_window(now);
-    }
 }
 
 void schedule_step(uint32_t now)
@@ -467,9 +444,8 @@ void schedule_step(uint32_t now)
     follow_window(now);
     open = phase < OUTSIDE && at(now) > PREPARED;
     if (joining || open || timesync_speaks(now) || (on && schedule_on_sending())) {
-        if (!on || joining) { /* which is rare, and not counted */
+        if (!on || joining) /* which is rare, and not counted */
             on_since = BRIEF(now);
-        }
         on = radio_wake();
     } else if (on) {
         on = false;
@@ -525,9 +501,8 @@ static uint16_t turn_of(uint8_t window)
  * until all have had their turn since the last frame. */
 static uint16_t answer_from(uint16_t earliest)
 {
-    if (!schedule_answers()) {
+    if (!schedule_answers())
         return later(length, earliest);
-    }
     bool begins = last_frame <= ahead;
     return later(begins ? ahead : last_frame + CYCLE + CAUSEWAY_MINI_SLOT / 2, earliest);
 }
@@ -536,9 +511,8 @@ static uint16_t answer_from(uint16_t earliest)
  * may go on before. */
 static uint16_t turn_from(uint16_t earliest)
 {
-    if (!role_sleeps) {
+    if (!role_sleeps)
         return answer_from(earliest);
-    }
 #if SCHEDULE_URGENT
     if (urgent && level > 1 && last_frame <= ahead) {
         /* who polls waits for four turns; two who share one have different ones in the next round */
@@ -547,16 +521,13 @@ static uint16_t turn_from(uint16_t earliest)
     }
 #endif
     uint16_t turn = CAUSEWAY_MINI_SLOT + turn_of(number);
-    if (round & 1) {
+    if (round & 1)
         turn = CYCLE - turn; /* two whose clocks are a turn apart must not meet again */
-    }
     turn += ahead;
-    if (last_frame > ahead) {
+    if (last_frame > ahead)
         earliest = later(earliest, last_frame + BURST_LEAD + CAUSEWAY_BURST_GAP + CAUSEWAY_MINI_SLOT);
-    }
-    while (turn < earliest) {
+    while (turn < earliest)
         turn += CYCLE;
-    }
     return turn;
 }
 
@@ -569,14 +540,12 @@ static bool is_in_time(uint16_t turn)
 bool schedule_turn(uint32_t now, uint32_t *when)
 {
     uint16_t present = at(now), turn = present;
-    if (!role_sleeps && radio_busy()) {
+    if (!role_sleeps && radio_busy())
         last_frame = present;
-    }
-    if (has_channel) {
+    if (has_channel)
         has_channel = false;
-    } else {
+    else
         turn = turn_from(present + LEAD_LEAST);
-    }
     *when = starts + turn;
     return turn <= present + LEAD + LEAD_LATE && is_in_time(turn);
 }
@@ -591,21 +560,18 @@ static uint16_t look_again(uint32_t now)
 {
     uint16_t present = at(now);
     uint16_t then = has_something() ? turn_from(present + LEAD + LEAD_LATE + 1) - LEAD : over_at();
-    if (present >= then) {
+    if (present >= then)
         then = phase < SLOTS ? length : present + CAUSEWAY_MINI_SLOT; /* a beacon is waited for */
-    }
     return then < length ? then : length;
 }
 
 uint32_t schedule_next(uint32_t now)
 {
-    if (role_sleeps && lost) {
+    if (role_sleeps && lost)
         return now + CLOCK_SECOND;
-    }
     uint16_t then = role_sleeps && !open ? 1 + PREPARED : length;
-    if (role_sleeps && open && on) {
+    if (role_sleeps && open && on)
         then = look_again(now);
-    }
     return starts + then; /* whoever is awake comes here every second */
 }
 
@@ -613,9 +579,8 @@ uint32_t schedule_next(uint32_t now)
 
 bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
 {
-    if (hops >= CAUSEWAY_HOPS) {
+    if (hops >= CAUSEWAY_HOPS)
         return false;
-    }
     uint32_t slot = opening_at(now) + (uint16_t)(hops * CAUSEWAY_BEACON_SLOT);
     uint32_t turn = slot + turn_of(0);
     if (now - slot + PERIOD / 8 < PERIOD / 8 + CAUSEWAY_BEACON_SLOT / 2) { /* soon, or it has just begun */

@@ -1,4 +1,4 @@
-/** When a mote listens, and when it may send: windows, phases and turns (docs/reference/firmware.md, How the
+/** When a mote listens, and when it may send: windows, phases and turns (docs/reference/power.md, How the
  * schedule works).
  *
  * A window opens whenever the network's time is a multiple of 2^CAUSEWAY_PERIOD_LOG2. It begins with a beacon

@@ -61,14 +61,12 @@ static uint32_t tick_at(uint32_t local)
  * With a schedule it waits for our next turn, and its `not_before` still tells its age. */
 bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
 {
-    if (!CAUSEWAY_ONE_SEND_A_TICK || tick_at(now) != send_tick) {
+    if (!CAUSEWAY_ONE_SEND_A_TICK || tick_at(now) != send_tick)
         return false;
-    }
     outbox_frame_t *place = outbox_place();
     *place = *frame;
-    if (!CAUSEWAY_SCHEDULED) {
+    if (!CAUSEWAY_SCHEDULED)
         place->not_before = now + TICK_CYCLES - (timesync_network(now) & (TICK_CYCLES - 1));
-    }
     outbox_put(place);
     return true;
 }
@@ -103,15 +101,13 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
     cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, in_sync);
 #if CAUSEWAY_SCHEDULED
     payload[CAUSEWAY_AGE_AT] = event_age(frame, now);
-    if (SCHEDULE_URGENT) {
+    if (SCHEDULE_URGENT)
         frame->round = 0; /* from here on it is passed on as others */
-    }
 #endif
     frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, frame->message.length, &receipts);
-    if (MIC_BYTES) {
+    if (MIC_BYTES)
         mic_write_data(payload, frame->message.length, timesync_network(now));
-    }
     send_tick = tick;
     has_sent = true;
     recorder_note(RECORDER_SEND, identity_id(), sequence, (uint16_t)tick);
@@ -122,9 +118,8 @@ void stamping_merge(const radio_heard_t *heard, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint32_t tick = tick_at(heard->time);
-    if (CAUSEWAY_SCHEME_BARRIER) {
+    if (CAUSEWAY_SCHEME_BARRIER)
         cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
-    }
     if (!cw_data_in_sync(payload)) {
         count(&traffic.unmerged);
         stamping_note(RECORDER_UNMERGED, payload);
@@ -144,7 +139,6 @@ cw_knows_t stamping_knows(const radio_message_t *message, uint32_t tick)
 
 void stamping_tidy(uint32_t now)
 {
-    if (CAUSEWAY_SCHEME_BARRIER) {
+    if (CAUSEWAY_SCHEME_BARRIER)
         cw_stamp_tidy(&stamp, tick_at(now));
-    }
 }

@@ -21,11 +21,10 @@
 static void put_behind(outbox_frame_t *frame)
 {
     uint8_t round = schedule_round();
-    if (frame->round < OUTBOX_BEHIND) {
+    if (frame->round < OUTBOX_BEHIND)
         frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
-    } else if (frame->round == (round | OUTBOX_BEHIND)) {
+    else if (frame->round == (round | OUTBOX_BEHIND))
         frame->round = (uint8_t)(round + 1);
-    }
 }
 
 #endif
@@ -35,9 +34,8 @@ static void put_behind(outbox_frame_t *frame)
 static bool is_done(outbox_frame_t *frame, uint8_t distance)
 {
     uint8_t ours = (uint8_t)(cw_data_hops(frame->message.data) + 1);
-    if (frame->tries > 0) {
+    if (frame->tries > 0)
         return distance < ours || ours > CW_DATA_HOPS_TOP;
-    }
 #if CAUSEWAY_SCHEDULED
     if (hops_known(clock_now()) && distance == ours) {
         put_behind(frame);
@@ -50,9 +48,8 @@ static bool is_done(outbox_frame_t *frame, uint8_t distance)
 /* Whether what was heard speaks of this message of ours, whose number it has. */
 static bool speaks_of(const radio_message_t *heard, const radio_message_t *message)
 {
-    if (!MIC_BYTES) {
+    if (!MIC_BYTES)
         return true;
-    }
     return heard->type == CAUSEWAY_AM_ARRIVED ? mic_check_arrived(heard->data, mic_of(message))
                                               : memcmp(mic_of(heard), mic_of(message), MIC_BYTES) == 0;
 }
@@ -83,9 +80,8 @@ static void suppress(const radio_message_t *heard, uint16_t source, uint16_t num
             cw_data_number(frame->message.data) == number && is_done(frame, distance) &&
             speaks_of(heard, &frame->message)) {
             silence(frame, i);
-            if (REPAIR && distance > 0 && i < OUTBOX_ROOM) { /* it may be lost later on its way */
+            if (REPAIR && distance > 0 && i < OUTBOX_ROOM) /* it may be lost later on its way */
                 repair_keep(frame);
-            }
         }
     }
 }
@@ -99,22 +95,19 @@ void suppression_on_data(const radio_message_t *message)
 void suppression_on_arrived(const radio_message_t *message)
 {
     cw_arrived_t arrived;
-    if (cw_arrived_get(message->data, MIC_REST(message->length), &arrived)) {
+    if (cw_arrived_get(message->data, MIC_REST(message->length), &arrived))
         suppress(message, arrived.source, cw_data_arrived(arrived.number), 0);
-    } else {
+    else
         count(&traffic.foreign);
-    }
 }
 
 #if CAUSEWAY_SCHEDULED
 
 static bool names(const radio_message_t *taken, const radio_message_t *message)
 {
-    for (uint8_t at = 0; at < CAUSEWAY_TAKEN_BYTES; at = (uint8_t)(at + 2)) {
-        if (cw_get16(taken->data + at) == gateway_acks_name(message)) {
+    for (uint8_t at = 0; at < CAUSEWAY_TAKEN_BYTES; at = (uint8_t)(at + 2))
+        if (cw_get16(taken->data + at) == gateway_acks_name(message))
             return true;
-        }
-    }
     return false;
 }
 
@@ -133,12 +126,10 @@ void suppression_on_taken(const radio_message_t *taken)
     bool checked = false;
     for (uint8_t i = 0; i <= OUTBOX_LAST && taken->length == MIC_RECORD_BYTES(TAKEN); i++) {
         outbox_frame_t *frame = stamped_frame(i);
-        if (!frame || !names(taken, &frame->message)) {
+        if (!frame || !names(taken, &frame->message))
             continue;
-        }
-        if (!checked && !is_right(taken)) {
+        if (!checked && !is_right(taken))
             return;
-        }
         checked = true;
         silence(frame, i);
     }

@@ -55,11 +55,10 @@ static void open_epoch(uint32_t now)
 
 void timeroot_mind_round(uint32_t now)
 {
-    if (network_time_round(network_time_estimate(now)) >= ROUNDS_MOST) {
+    if (network_time_round(network_time_estimate(now)) >= ROUNDS_MOST)
         open_epoch(now);
-    } else {
+    else
         timesync_on_round(network_time_round(network_time_estimate(now)));
-    }
 }
 
 #endif
@@ -68,9 +67,8 @@ void timeroot_mind_round(uint32_t now)
 
 static bool better(const cw_beacon_t *beacon)
 {
-    if (!got_answer || beacon->epoch != best.epoch) {
+    if (!got_answer || beacon->epoch != best.epoch)
         return !got_answer || newer8(beacon->epoch, best.epoch);
-    }
     uint8_t change = (uint8_t)((beacon->flags ^ best.flags) & CW_BEACON_IN_SYNC);
     return change ? (beacon->flags & CW_BEACON_IN_SYNC) != 0 : beacon->error < best.error;
 }
@@ -83,12 +81,10 @@ void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
     int32_t ahead = (int32_t)(beacon->time - network_time_estimate(heard));
     int8_t how_late = timesync_how_late(beacon);
     bool knew = got_answer || timesync_epoch() != UINT8_MAX;
-    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART))) {
+    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART)))
         return;
-    }
-    if (how_late > 0 || ahead > APART) {
+    if (how_late > 0 || ahead > APART)
         got_answer = false;
-    }
 #endif
     if (better(beacon)) {
 #if CAUSEWAY_MIC_BYTES
@@ -134,9 +130,8 @@ bool timesync_two_roots(void)
 static void note_conflict(void)
 {
     guarded_u16_set(&two_roots, true);
-    if (timesync.counters.conflicts < UINT16_MAX) {
+    if (timesync.counters.conflicts < UINT16_MAX)
         count(&timesync.counters.conflicts);
-    }
 }
 
 /* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
@@ -145,16 +140,14 @@ static void note_conflict(void)
 static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
 {
     note_conflict();
-    if (newer16(beacon->sequence, guarded_u16_get(&timesync.sequence))) {
+    if (newer16(beacon->sequence, guarded_u16_get(&timesync.sequence)))
         guarded_u16_set(&timesync.sequence, beacon->sequence);
-    }
-    if (ahead > APART) {
+    if (ahead > APART)
         adopt(beacon, heard);
-    } else if (ahead > 2 * TIMESYNC_NOISE) {
+    else if (ahead > 2 * TIMESYNC_NOISE)
         network_time_steer(now, beacon->time + (now - heard), 0, 0, (uint16_t)TIMESYNC_LIMIT);
-    } else if (ahead < -APART) {
+    else if (ahead < -APART)
         open_epoch(now);
-    }
 }
 
 /* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
@@ -162,11 +155,10 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
 {
     int32_t ahead = timesync_may_follow(beacon) ? (int32_t)(beacon->time - network_time_estimate(heard)) : 0;
     if (beacon->root != CAUSEWAY_ROOT) {
-        if (MIC_BYTES && ahead > APART) { /* we have taken up what somebody played again, they have not */
+        if (MIC_BYTES && ahead > APART) /* we have taken up what somebody played again, they have not */
             adopt(beacon, heard);
-        } else {
+        else
             timesync_outbid(beacon, now);
-        }
         return;
     }
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
@@ -188,9 +180,8 @@ void timeroot_on_beacon(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     if (how_late == 0) {
         hear_own_epoch(beacon, heard, now);
     } else if (how_late > 0 && timesync_may_follow(beacon)) {
-        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch()) {
+        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch())
             note_conflict();
-        }
         adopt(beacon, heard);
     } else {
         timesync_beacon_soon(now); /* somebody has not heard of our epoch yet */

@@ -115,9 +115,8 @@ uint8_t timesync_round(uint32_t network)
 int8_t timesync_later(uint8_t from_epoch, uint8_t flags, uint32_t time)
 {
     uint8_t by = (uint8_t)(from_epoch - timesync_epoch());
-    if (by == 0) { /* their difference where the sign is */
+    if (by == 0) /* their difference where the sign is */
         by = (uint8_t)(flags - (network_time_round(time) << CW_BEACON_ROUND)) & (uint8_t)CW_BEACON_ROUND_MASK;
-    }
     return (int8_t)by;
 }
 
@@ -153,9 +152,8 @@ uint32_t timesync_stamp(uint32_t local)
 /* Error of the estimate; the shown clock is off by what is left to correct besides. */
 static uint16_t estimate_error(uint32_t now)
 {
-    if (timesync.state != FOLLOWING) {
+    if (timesync.state != FOLLOWING)
         return leads() ? 0 : UINT16_MAX;
-    }
     return clock_fit_error(now);
 }
 
@@ -173,9 +171,8 @@ bool timesync_in_sync(uint32_t now)
 
 uint8_t timesync_hops(void)
 {
-    if (timesync.state != FOLLOWING) {
+    if (timesync.state != FOLLOWING)
         return leads() ? 0 : TIMESYNC_NO_HOPS;
-    }
     return clock_fit_hops();
 }
 
@@ -219,9 +216,8 @@ __attribute__((noinline)) bool timesync_speaks(uint32_t by)
 
 void timesync_ask_now(uint32_t now)
 {
-    if (timesync.state == LISTENING && !timeroot_answered() && clock_before(now + SPREAD, beacon_at)) {
+    if (timesync.state == LISTENING && !timeroot_answered() && clock_before(now + SPREAD, beacon_at))
         timesync_plan(QUESTION, now + jitter_below(SPREAD));
-    }
 }
 
 #endif
@@ -238,9 +234,8 @@ const timesync_counters_t *timesync_counters(void)
 static __attribute__((noinline)) void take_pair(const cw_beacon_t *beacon, uint32_t heard, bool anew)
 {
     uint8_t distance = beacon->root == CAUSEWAY_ROOT ? (uint8_t)(beacon->hops + 1) : timesync_hops();
-    if (anew) {
+    if (anew)
         clock_fit_clear();
-    }
     clock_fit_take(heard, beacon->time, distance);
 }
 
@@ -267,17 +262,15 @@ static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     bool anew = beacon->root != driver;
     if (!anew && far_off(beacon, heard)) {
         count(&timesync.counters.outliers);
-        if (++outliers < OUTLIERS && timesync_in_sync(now)) { /* else it is our line that is wrong */
+        if (++outliers < OUTLIERS && timesync_in_sync(now)) /* else it is our line that is wrong */
             return false;
-        }
         count(&timesync.counters.restarts);
         anew = true;
         clock_fit_forget_skew();
     }
     take_pair(beacon, heard, anew);
-    if (!clock_fit_steer(beacon->error, now)) {
+    if (!clock_fit_steer(beacon->error, now))
         start_afresh(beacon, heard);
-    }
     return true;
 }
 
@@ -295,13 +288,11 @@ static void pass_beacon_on(uint32_t now)
 {
 #if CAUSEWAY_SCHEDULED
     uint32_t when;
-    if (schedule_passes_on(hops, now, &when)) {
+    if (schedule_passes_on(hops, now, &when))
         timesync_plan(BEACON, when);
-    }
 #else
-    if (hops < TIMESYNC_MAX_HOPS) {
+    if (hops < TIMESYNC_MAX_HOPS)
         timesync_plan(BEACON, now + jitter_below(SPREAD));
-    }
 #endif
 }
 
@@ -310,12 +301,10 @@ static void pass_beacon_on(uint32_t now)
 void timesync_beacon_soon(uint32_t now)
 {
     uint32_t when = now + jitter_below(SPREAD);
-    if (clock_before(when, timesync.last_beacon + ANSWER_PAUSE)) {
+    if (clock_before(when, timesync.last_beacon + ANSWER_PAUSE))
         when = timesync.last_beacon + ANSWER_PAUSE;
-    }
-    if (clock_before(when, beacon_at)) {
+    if (clock_before(when, beacon_at))
         timesync_plan(BEACON, when);
-    }
 }
 
 void timesync_speak_up(uint32_t now)
@@ -403,12 +392,11 @@ static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 
 static void answer(const cw_beacon_t *question, uint32_t now)
 {
-    if (drives()) {
+    if (drives())
         timesync_beacon_soon(now);
-    } else if (timesync.state == FOLLOWING && intent != BEACON &&
-               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
+    else if (timesync.state == FOLLOWING && intent != BEACON &&
+             (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT))
         timesync_plan(ANSWER, now + jitter_below(SPREAD));
-    }
 }
 
 static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
@@ -424,37 +412,32 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         return;
     }
     bool afresh = timesync.state == LOST || how_late != 0;
-    if (!afresh && is_successor() && !gives_way(beacon, now)) {
+    if (!afresh && is_successor() && !gives_way(beacon, now))
         return;
-    }
     uint16_t last = guarded_u16_get(&timesync.sequence);
     bool same = beacon->sequence == last;
     if (!afresh && (same ? !outranks(beacon->root) : in_sync && !newer16(beacon->sequence, last))) {
         count(&timesync.counters.repeated);
-        if (intent == ANSWER) {
+        if (intent == ANSWER)
             intent = NOTHING;
-        }
-        if (beacon->root != driver && newer16(last, beacon->sequence)) {
+        if (beacon->root != driver && newer16(last, beacon->sequence))
             answer(beacon, now); /* its network shall hear of ours */
-        }
         return;
     }
-    if (afresh) {
+    if (afresh)
         start_afresh(beacon, heard);
-    } else if (!add_to_line(beacon, heard, now)) {
+    else if (!add_to_line(beacon, heard, now))
         return;
-    }
     outliers = 0;
     count(&timesync.counters.accepted);
     guarded_u16_set(&timesync.sequence, beacon->sequence);
     hops = (uint8_t)(beacon->hops + 1);
     driver = beacon->root;
     ask_pause = 0;
-    if (is_successor()) {
+    if (is_successor())
         succeed(now); /* it has restarted, and others still follow it */
-    } else {
+    else
         pass_beacon_on(now);
-    }
 }
 
 /* ---- Beacons in and out ---- */
@@ -479,9 +462,8 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
     } else {
         uint16_t accepted = timesync.counters.accepted;
         follow(&beacon, heard, now);
-        if (REPAIR && timesync.counters.accepted != accepted && beacon.root == CAUSEWAY_ROOT) {
+        if (REPAIR && timesync.counters.accepted != accepted && beacon.root == CAUSEWAY_ROOT)
             repair_on_beacon(payload, now);
-        }
     }
 }
 
@@ -498,13 +480,11 @@ bool timesync_due(uint32_t now)
 {
     if (!clock_before(now, tidy_at)) {
         network_time_tidy(now);
-        if (timesync.state == FOLLOWING && (int32_t)clock_fit_age(now) > (int32_t)PAIR_AGE_MOST) {
+        if (timesync.state == FOLLOWING && (int32_t)clock_fit_age(now) > (int32_t)PAIR_AGE_MOST)
             clock_fit_move_up(estimate_error(now), now); /* as good as our clock still is */
-        }
 #if CAUSEWAY_MIC_BYTES
-        if (leads()) {
+        if (leads())
             timeroot_mind_round(now);
-        }
 #endif
         tidy_at = now + TIDY;
     }
@@ -515,14 +495,12 @@ bool timesync_due(uint32_t now)
         succeed(now);
     }
     ask_again(now);
-    if (intent == NOTHING || clock_before(now, beacon_at)) {
+    if (intent == NOTHING || clock_before(now, beacon_at))
         return false;
-    }
-    if (listens() && timesync.burst == 0) {
+    if (listens() && timesync.burst == 0)
         timeroot_begin(now);
-    } else if (intent == QUESTION && timesync_in_sync(now)) {
+    else if (intent == QUESTION && timesync_in_sync(now))
         intent = NOTHING;
-    }
     return intent != NOTHING;
 }
 
@@ -537,9 +515,8 @@ uint32_t timesync_next(void)
 static uint32_t next_beacon(uint32_t now)
 {
     uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
-    if (is_successor()) {
+    if (is_successor())
         return opening + SUCCESSOR_TURN;
-    }
     return timesync.burst > 0 && clock_before(quick, opening) ? quick : opening;
 }
 
@@ -569,9 +546,8 @@ static void plan_next(uint32_t now)
 
 void timesync_fill(uint8_t *payload, uint32_t now)
 {
-    if (drives()) {
+    if (drives())
         guarded_u16_set(&timesync.sequence, (uint16_t)(guarded_u16_get(&timesync.sequence) + 1));
-    }
     uint16_t error = estimate_error(now);
     bool in_sync = leads() || (timesync.state == FOLLOWING && error <= TIMESYNC_LIMIT);
     cw_beacon_t beacon = {
@@ -594,9 +570,8 @@ void timesync_fill(uint8_t *payload, uint32_t now)
         beacon.flags = 0;
     }
     cw_beacon_put(payload, &beacon);
-    if (REPAIR) {
+    if (REPAIR)
         repair_fill(payload, now);
-    }
     plan_next(now);
 }
 
@@ -606,9 +581,8 @@ void timesync_fill(uint8_t *payload, uint32_t now)
  * not be heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
-    if ((is_root() || is_successor()) && intent != (listens() ? QUESTION : BEACON)) {
+    if ((is_root() || is_successor()) && intent != (listens() ? QUESTION : BEACON))
         return false;
-    }
     return intent == NOTHING || !clock_before(now + (is_root() ? PLAN_ROOT : PLAN_MOTE), beacon_at);
 }
 

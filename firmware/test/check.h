@@ -96,9 +96,8 @@ static inline void check_run(const char *name, void (*test)(void))
     check_bad = 0;
     check_tests++;
     test();
-    if (check_bad) {
+    if (check_bad)
         check_bad_tests++;
-    }
     CHECK_SAY(CHECK_TEXT("check: %u " CHECK_STRING "\n"), check_bad, name);
 }
 

@@ -32,16 +32,13 @@ void atmega_fault(atmega_t *mcu, const char *format, ...)
     va_start(values, format);
     vsnprintf(what, sizeof what, format, values);
     va_end(values);
-    for (int i = 0; i < mcu->fault_count; i++) {
-        if (strcmp(mcu->faults[i], what) == 0) {
+    for (int i = 0; i < mcu->fault_count; i++)
+        if (strcmp(mcu->faults[i], what) == 0)
             return;
-        }
-    }
     if (mcu->fault_count < FAULTS) {
         mcu->faults[mcu->fault_count++] = strdup(what);
-        if (mcu->watch.on_fault != NULL) {
+        if (mcu->watch.on_fault != NULL)
             mcu->watch.on_fault(mcu->watch.owner, what);
-        }
     }
 }
 
@@ -54,9 +51,8 @@ ns_t atmega_time_of(const atmega_t *mcu, avr_cycle_count_t cycle)
 
 avr_cycle_count_t atmega_cycle_at(const atmega_t *mcu, ns_t time)
 {
-    if (time <= mcu->base_time) {
+    if (time <= mcu->base_time)
         return mcu->base_cycle;
-    }
     wide_t product = (wide_t)(time - mcu->base_time) * mcu->uhz;
     return mcu->base_cycle + (avr_cycle_count_t)((product + 999999999999999) / 1000000000000000);
 }
@@ -68,9 +64,8 @@ ns_t atmega_now(const atmega_t *mcu)
 
 ns_t atmega_spent(const atmega_t *mcu, processor_state_t state)
 {
-    if (state == PROCESSOR_OFF) {
+    if (state == PROCESSOR_OFF)
         return mcu->off_before + (mcu->on ? 0 : mcu->off_time - mcu->off_since);
-    }
     return (ns_t)((wide_t)meter_spent(&mcu->states, state, mcu->avr->cycle) * 1000000000000000 / mcu->uhz);
 }
 
@@ -84,9 +79,8 @@ uint64_t atmega_starts(const atmega_t *mcu)
 uint64_t atmega_crystal_cycles(const atmega_t *mcu)
 {
     const crystal_t *crystal = &mcu->crystal;
-    if (!crystal->runs) {
+    if (!crystal->runs)
         return crystal->done;
-    }
     wide_t rate = (wide_t)crystal->nhz << 16;
     return crystal->done + (uint64_t)((mcu->avr->cycle - crystal->since) * rate / ((wide_t)mcu->uhz * 1000));
 }
@@ -94,12 +88,10 @@ uint64_t atmega_crystal_cycles(const atmega_t *mcu)
 avr_cycle_count_t atmega_edge_cycle(const atmega_t *mcu, uint64_t edge)
 {
     const crystal_t *crystal = &mcu->crystal;
-    if (!crystal->runs) {
+    if (!crystal->runs)
         return UINT64_MAX;
-    }
-    if (edge << 16 <= crystal->done) {
+    if (edge << 16 <= crystal->done)
         return crystal->since;
-    }
     wide_t rate = (wide_t)crystal->nhz << 16;
     wide_t left = (edge << 16) - crystal->done;
     return crystal->since + (avr_cycle_count_t)((left * mcu->uhz * 1000 + rate - 1) / rate);
@@ -111,9 +103,8 @@ void atmega_crystal(atmega_t *mcu, bool runs)
     mcu->crystal.done = atmega_crystal_cycles(mcu);
     mcu->crystal.since = mcu->avr->cycle;
     mcu->crystal.runs = runs;
-    if (mcu->on) {
+    if (mcu->on)
         atmega_timer0_plan(mcu);
-    }
 }
 
 void atmega_timer(atmega_t *mcu, avr_cycle_count_t when, avr_cycle_timer_t timer, void *param)
@@ -148,12 +139,10 @@ static call_t *find_call(atmega_t *mcu, atmega_due_t *due, const void *param)
     call_t *free_one = NULL;
     for (int i = 0; i < CALLS; i++) {
         call_t *one = &mcu->calls[i];
-        if (one->due == due && one->param == param) {
+        if (one->due == due && one->param == param)
             return one;
-        }
-        if (one->due == NULL && free_one == NULL) {
+        if (one->due == NULL && free_one == NULL)
             free_one = one;
-        }
     }
     return free_one;
 }
@@ -171,9 +160,8 @@ void atmega_at(atmega_t *mcu, ns_t when, atmega_due_t *due, void *param)
         return;
     }
     *one = (call_t){.mcu = mcu, .due = due, .param = param, .when = when};
-    if (mcu->on) {
+    if (mcu->on)
         plan_call(one);
-    }
 }
 
 /* --- pins --- */
@@ -188,16 +176,13 @@ static void show_leds(atmega_t *mcu)
     /* PA0 yellow, PA1 green, PA2 red: lit when driven low */
     static const uint8_t colours[LED_PINS] = {4, 2, 1};
     uint8_t lit = 0;
-    for (int i = 0; i < LED_PINS; i++) {
-        if ((mcu->led_direction & ~mcu->led_port) >> i & 1) {
+    for (int i = 0; i < LED_PINS; i++)
+        if ((mcu->led_direction & ~mcu->led_port) >> i & 1)
             lit |= colours[i];
-        }
-    }
     if (lit != mcu->lit) {
         mcu->lit = lit;
-        if (mcu->watch.on_leds != NULL) {
+        if (mcu->watch.on_leds != NULL)
             mcu->watch.on_leds(mcu->watch.owner, lit);
-        }
     }
 }
 
@@ -224,9 +209,8 @@ static void release_pins(atmega_t *mcu)
         avr_raise_irq(atmega_pin(mcu, ports[i], IOPORT_IRQ_DIRECTION_ALL), 0);
         avr_raise_irq(atmega_pin(mcu, ports[i], IOPORT_IRQ_REG_PORT), 0);
         uint8_t levels = 0;
-        for (int bit = 0; bit < 8; bit++) {
+        for (int bit = 0; bit < 8; bit++)
             levels = (uint8_t)(levels | (atmega_pin(mcu, ports[i], bit)->value ? 1 << bit : 0));
-        }
         mcu->avr->data[pin_registers[i]] = levels;
     }
 }
@@ -235,11 +219,9 @@ static void release_pins(atmega_t *mcu)
 static void drop_pins(atmega_t *mcu)
 {
     for (int i = 0; ports[i] != 0; i++) {
-        for (int bit = 0; bit < 8; bit++) {
-            if ((mcu->avr->data[direction_registers[i]] >> bit & 1) != 0) {
+        for (int bit = 0; bit < 8; bit++)
+            if ((mcu->avr->data[direction_registers[i]] >> bit & 1) != 0)
                 avr_raise_irq(atmega_pin(mcu, ports[i], bit), 0);
-            }
-        }
     }
 }
 
@@ -285,9 +267,8 @@ static void reset_library(atmega_t *mcu)
     avr_reset(avr);
     avr->run_cycle_limit = 1000000; /* or instructions are run one at a time */
     avr->data[REG_UCSR1B] = 0;      /* the library has the transmitter on, for printing */
-    for (uint8_t i = 0; i < 8; i++) {
+    for (uint8_t i = 0; i < 8; i++)
         avr_extint_set_strict_lvl_trig(avr, i, 0); /* or low pins are polled each cycle */
-    }
 }
 
 void atmega_do_reset(atmega_t *mcu, reset_cause_t cause)
@@ -306,21 +287,17 @@ void atmega_do_reset(atmega_t *mcu, reset_cause_t cause)
     atmega_watchdog_reset(mcu);
     atmega_measure_reset(mcu);
     atmega_run_again(mcu);
-    for (int i = 0; i < CALLS; i++) {
-        if (mcu->calls[i].due != NULL) {
+    for (int i = 0; i < CALLS; i++)
+        if (mcu->calls[i].due != NULL)
             plan_call(&mcu->calls[i]);
-        }
-    }
-    if (mcu->watch.on_reset != NULL) {
+    if (mcu->watch.on_reset != NULL)
         mcu->watch.on_reset(mcu->watch.owner, cause);
-    }
 }
 
 void atmega_reset(atmega_t *mcu, reset_cause_t cause)
 {
-    if (!mcu->on) {
+    if (!mcu->on)
         return;
-    }
     if (mcu->running) {
         mcu->reset_wanted = true;
         mcu->reset_cause = cause;
@@ -332,9 +309,8 @@ void atmega_reset(atmega_t *mcu, reset_cause_t cause)
 
 static void fill(uint8_t *bytes, int count, random_t *random)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         bytes[i] = (uint8_t)random_bits(random);
-    }
 }
 
 void atmega_on(atmega_t *mcu, ns_t at, random_t *random)
@@ -354,9 +330,8 @@ void atmega_on(atmega_t *mcu, ns_t at, random_t *random)
 
 void atmega_off(atmega_t *mcu)
 {
-    if (!mcu->on) {
+    if (!mcu->on)
         return;
-    }
     mcu->off_time = mcu->off_since = atmega_now(mcu);
     mcu->on = false;
     mcu->reset_wanted = false;
@@ -410,9 +385,8 @@ static bool is_avr_program(const char *image)
     enum { MACHINE_AT = 18, MACHINE_AVR = 83 };
     uint8_t head[MACHINE_AT + 1] = {0};
     FILE *file = fopen(image, "rb");
-    if (file == NULL) {
+    if (file == NULL)
         return false;
-    }
     size_t count = fread(head, 1, sizeof head, file);
     fclose(file);
     return count == sizeof head && memcmp(head, "\177ELF", 4) == 0 && head[MACHINE_AT] == MACHINE_AVR;
@@ -451,9 +425,8 @@ static void silence_uarts(avr_t *avr)
 atmega_t *atmega_make(const char *image, double main_ppm, double crystal_ppm, atmega_watch_t watch)
 {
     avr_t *avr = make_library(image);
-    if (avr == NULL) {
+    if (avr == NULL)
         return NULL;
-    }
     atmega_t *mcu = calloc(1, sizeof *mcu);
     mcu->avr = avr;
     mcu->watch = watch;

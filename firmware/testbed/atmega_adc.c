@@ -32,9 +32,8 @@ static uint32_t input_millivolts(atmega_t *mcu)
         atmega_millivolts_t *millivolts = mcu->adc.inputs[channel].millivolts;
         return millivolts != NULL ? millivolts(mcu->adc.inputs[channel].param) : 0;
     }
-    if (channel < MUX_BANDGAP) {
+    if (channel < MUX_BANDGAP)
         atmega_fault(mcu, "differential channels of the ADC are not emulated");
-    }
     return channel == MUX_BANDGAP ? BANDGAP_MV : 0;
 }
 
@@ -70,11 +69,10 @@ static avr_cycle_count_t finish(avr_t *avr, avr_cycle_count_t when, void *param)
         avr->data[REG_ADCH] = (uint8_t)(shown >> 8);
     }
     avr->data[REG_ADCSRA] |= ADCSRA_ADIF;
-    if ((avr->data[REG_ADCSRA] & ADCSRA_ADFR) != 0) {
+    if ((avr->data[REG_ADCSRA] & ADCSRA_ADFR) != 0)
         begin(mcu, when);
-    } else {
+    else
         avr->data[REG_ADCSRA] &= (uint8_t)~ADCSRA_ADSC;
-    }
     atmega_interrupts_look(mcu);
     return 0;
 }
@@ -106,9 +104,8 @@ static void control_written(avr_t *avr, avr_io_addr_t address, uint8_t value, vo
         mcu->adc.fresh = true;
         mcu->adc.clock_since = avr->cycle;
     }
-    if ((value & ADCSRA_ADEN) != 0 && (value & ADCSRA_ADSC) != 0 && (before & ADCSRA_ADSC) == 0) {
+    if ((value & ADCSRA_ADEN) != 0 && (value & ADCSRA_ADSC) != 0 && (before & ADCSRA_ADSC) == 0)
         begin_soon(mcu);
-    }
     atmega_interrupts_look(mcu);
 }
 
@@ -145,7 +142,6 @@ void atmega_adc_reset(atmega_t *mcu)
 /* Falling asleep starts a conversion when the ADC is on. */
 void atmega_adc_sleeps(atmega_t *mcu)
 {
-    if ((mcu->avr->data[REG_ADCSRA] & (ADCSRA_ADEN | ADCSRA_ADSC)) == ADCSRA_ADEN) {
+    if ((mcu->avr->data[REG_ADCSRA] & (ADCSRA_ADEN | ADCSRA_ADSC)) == ADCSRA_ADEN)
         begin_soon(mcu);
-    }
 }

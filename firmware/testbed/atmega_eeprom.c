@@ -76,14 +76,12 @@ static void control_written(avr_t *avr, avr_io_addr_t address, uint8_t value, vo
 {
     atmega_t *mcu = param;
     bool writing = mcu->eeprom.ready != 0;
-    if ((value & EECR_EEWE) != 0 && (!writing || (value & EECR_EEMWE) != 0)) {
+    if ((value & EECR_EEWE) != 0 && (!writing || (value & EECR_EEMWE) != 0))
         write_byte(mcu);
-    } else if ((value & EECR_EEMWE) != 0) {
+    else if ((value & EECR_EEMWE) != 0)
         mcu->eeprom.opened = avr->cycle;
-    }
-    if ((value & EECR_EERE) != 0) {
+    if ((value & EECR_EERE) != 0)
         read_byte(mcu);
-    }
     uint8_t busy = mcu->eeprom.ready != 0 ? EECR_EEWE : 0;
     avr->data[address] = (uint8_t)((value & (EECR_EERIE | EECR_EEMWE)) | busy);
     atmega_interrupts_look(mcu);
@@ -91,16 +89,14 @@ static void control_written(avr_t *avr, avr_io_addr_t address, uint8_t value, vo
 
 void atmega_eeprom_write(atmega_t *mcu, uint16_t at, const uint8_t *bytes, uint16_t count)
 {
-    for (uint16_t i = 0; i < count; i++) {
+    for (uint16_t i = 0; i < count; i++)
         mcu->eeprom.bytes[(at + i) % SIZE] = bytes[i];
-    }
 }
 
 void atmega_eeprom_read(atmega_t *mcu, uint16_t at, uint8_t *bytes, uint16_t count)
 {
-    for (uint16_t i = 0; i < count; i++) {
+    for (uint16_t i = 0; i < count; i++)
         bytes[i] = mcu->eeprom.bytes[(at + i) % SIZE];
-    }
 }
 
 void atmega_eeprom_make(atmega_t *mcu)

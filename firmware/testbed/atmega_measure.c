@@ -24,9 +24,8 @@ static void look_at_stack(atmega_t *mcu, int written)
     measure_t *measure = &mcu->measure;
     measure->half = written == OUT_SPH || (measure->half && written != OUT_SPL);
     uint16_t pointer = stack_pointer(mcu->avr);
-    if (measure->half || pointer < ATMEGA_RAM || pointer > ATMEGA_RAM_END) {
+    if (measure->half || pointer < ATMEGA_RAM || pointer > ATMEGA_RAM_END)
         return;
-    }
     uint16_t used = (uint16_t)(ATMEGA_RAM_END - pointer);
     measure->use.stack = used > measure->use.stack ? used : measure->use.stack;
     if (measure->handler != 0 && pointer == measure->left) {
@@ -41,9 +40,8 @@ static void look_at_mask(atmega_t *mcu)
 {
     measure_t *measure = &mcu->measure;
     uint32_t masked = (uint32_t)(mcu->avr->cycle - measure->open);
-    if (mcu->avr->sreg[S_I]) {
+    if (mcu->avr->sreg[S_I])
         measure->open = mcu->avr->cycle;
-    }
     measure->use.masked = masked > measure->use.masked ? masked : measure->use.masked;
 }
 
@@ -76,9 +74,8 @@ void atmega_measure_written(atmega_t *mcu)
 {
     measure_t *measure = &mcu->measure;
     uint32_t took = (uint32_t)(mcu->avr->cycle - measure->shifted);
-    if (measure->owed && took > measure->use.spi) {
+    if (measure->owed && took > measure->use.spi)
         measure->use.spi = took;
-    }
     measure->owed = false;
 }
 

@@ -23,9 +23,8 @@ void atmega_before_read(atmega_t *mcu, char port, atmega_look_t *look, void *par
     static const avr_io_addr_t registers[] = {REG_PINA, REG_PINB, REG_PINC, REG_PIND,
                                               REG_PINE, REG_PINF, REG_PING};
     looked_at_t *looked_at = malloc(sizeof *looked_at);
-    if (looked_at == NULL) {
+    if (looked_at == NULL)
         abort();
-    }
     avr_io_addr_t io = AVR_DATA_TO_IO(registers[port - 'A']);
     *looked_at = (looked_at_t){look, param, mcu->avr->io[io].r.c, mcu->avr->io[io].r.param};
     mcu->avr->io[io].r.c = on_read;

@@ -18,9 +18,8 @@ enum { RESPONSE_CYCLES = 4, AFTER_SEI = -2, NEXT_AFTER_SEI = -1 };
 bool atmega_interrupt_is_level(const atmega_t *mcu, int vector)
 {
     const uint8_t *data = mcu->avr->data;
-    if (vector <= VECTOR_INT3) {
+    if (vector <= VECTOR_INT3)
         return (data[REG_EICRA] >> 2 * (vector - VECTOR_INT0) & 3) == 0;
-    }
     return vector <= VECTOR_INT7 && (data[REG_EICRB] >> 2 * (vector - VECTOR_INT4) & 3) == 0;
 }
 
@@ -33,12 +32,10 @@ static bool pin_is_low(const atmega_t *mcu, int vector)
 
 bool atmega_interrupt_raised(const atmega_t *mcu, const avr_int_vector_t *vector)
 {
-    if (vector->vector == VECTOR_EEPROM) {
+    if (vector->vector == VECTOR_EEPROM)
         return (mcu->avr->data[REG_EECR] & EECR_EEWE) == 0;
-    }
-    if (atmega_interrupt_is_level(mcu, vector->vector)) {
+    if (atmega_interrupt_is_level(mcu, vector->vector))
         return pin_is_low(mcu, vector->vector);
-    }
     return vector->raised.reg != 0 && avr_regbit_get(mcu->avr, vector->raised);
 }
 
@@ -54,9 +51,8 @@ static avr_int_vector_t *first_due(const atmega_t *mcu)
     const uint8_t *data = mcu->avr->data;
     for (int i = 1; i < ATMEGA_VECTORS; i++) {
         const atmega_mask_t *mask = &mcu->masks[i];
-        if ((data[mask->at] & mask->bits) != 0 && is_due(mcu, mcu->vectors[i])) {
+        if ((data[mask->at] & mask->bits) != 0 && is_due(mcu, mcu->vectors[i]))
             return mcu->vectors[i];
-        }
     }
     return NULL;
 }
@@ -69,18 +65,16 @@ bool atmega_interrupt_is_due(const atmega_t *mcu)
 void atmega_interrupts_look(atmega_t *mcu)
 {
     avr_t *avr = mcu->avr;
-    if (avr->sreg[S_I] && avr->interrupt_state == 0) {
+    if (avr->sreg[S_I] && avr->interrupt_state == 0)
         avr->interrupt_state = 1;
-    }
 }
 
 /* The library's queue is not used, but does not raise again what it holds. */
 static void empty_queue(avr_t *avr)
 {
     avr_int_pending_t *queue = &avr->interrupts.pending;
-    while (!avr_int_pending_isempty(queue)) {
+    while (!avr_int_pending_isempty(queue))
         avr_int_pending_read(queue)->pending = 0;
-    }
 }
 
 static void take(atmega_t *mcu, avr_int_vector_t *vector, int cycles)
@@ -101,9 +95,8 @@ static void attend_asleep(atmega_t *mcu)
     avr_int_vector_t *vector = mcu->avr->sreg[S_I] ? first_due(mcu) : NULL;
     if (vector != NULL) {
         atmega_sleep_end(mcu, vector->vector == VECTOR_TIMER0_OVF || vector->vector == VECTOR_TIMER0_COMP);
-        if (mcu->nap.state == AWAKE) {
+        if (mcu->nap.state == AWAKE)
             take(mcu, vector, 2 * RESPONSE_CYCLES);
-        }
     }
 }
 
@@ -117,19 +110,17 @@ static void attend_awake(atmega_t *mcu)
     }
     avr->interrupt_state = 0;
     avr_int_vector_t *vector = avr->sreg[S_I] ? first_due(mcu) : NULL;
-    if (vector != NULL) {
+    if (vector != NULL)
         take(mcu, vector, RESPONSE_CYCLES);
-    }
 }
 
 static void attend(atmega_t *mcu)
 {
     empty_queue(mcu->avr);
-    if (mcu->nap.state == ASLEEP) {
+    if (mcu->nap.state == ASLEEP)
         attend_asleep(mcu);
-    } else if (mcu->nap.state == AWAKE && mcu->avr->interrupt_state != 0) {
+    else if (mcu->nap.state == AWAKE && mcu->avr->interrupt_state != 0)
         attend_awake(mcu);
-    }
 }
 
 /* --- flags and masks --- */
@@ -158,12 +149,10 @@ void atmega_interrupts_make(atmega_t *mcu)
         mcu->vectors[vector->vector] = vector;
         mcu->masks[vector->vector] = (atmega_mask_t){(uint16_t)vector->enable.reg, bits};
     }
-    for (size_t i = 0; i < sizeof flags; i++) {
+    for (size_t i = 0; i < sizeof flags; i++)
         atmega_own(mcu, flags[i], NULL, flags_written);
-    }
-    for (size_t i = 0; i < sizeof masks; i++) {
+    for (size_t i = 0; i < sizeof masks; i++)
         atmega_own(mcu, masks[i], NULL, mask_written);
-    }
 }
 
 /* --- running --- */
@@ -176,20 +165,18 @@ static avr_cycle_count_t stop_here(avr_t *avr, avr_cycle_count_t when, void *par
 
 void atmega_run_again(atmega_t *mcu)
 {
-    if (mcu->running) {
+    if (mcu->running)
         atmega_timer(mcu, mcu->end, stop_here, mcu);
-    }
 }
 
 static void run_instructions(atmega_t *mcu)
 {
     avr_t *avr = mcu->avr;
     avr->pc = mcu->measure.on ? atmega_measure_instruction(mcu) : avr_run_one(avr);
-    if (avr->state == cpu_Sleeping) {
+    if (avr->state == cpu_Sleeping)
         atmega_sleep_begin(mcu);
-    } else if (avr->state != cpu_Running) {
+    else if (avr->state != cpu_Running)
         atmega_fault(mcu, "runs wild: no such memory");
-    }
     avr->state = cpu_Running; /* it is we who know whether it sleeps */
 }
 
@@ -205,9 +192,8 @@ static void step(atmega_t *mcu)
     }
     avr_cycle_timer_process(avr);
     avr->state = cpu_Running;
-    if (mcu->reset_wanted) {
+    if (mcu->reset_wanted)
         atmega_do_reset(mcu, mcu->reset_cause);
-    }
     attend(mcu);
 }
 
@@ -218,29 +204,24 @@ void atmega_run(atmega_t *mcu, ns_t until)
         return;
     }
     mcu->end = atmega_cycle_at(mcu, until);
-    if (mcu->avr->cycle >= mcu->end) {
+    if (mcu->avr->cycle >= mcu->end)
         return;
-    }
     mcu->running = true;
     atmega_run_again(mcu);
-    if (mcu->nap.state == ASLEEP) {
+    if (mcu->nap.state == ASLEEP)
         attend(mcu); /* a pin may have been moved since the last run */
-    }
-    while (mcu->on && mcu->avr->cycle < mcu->end) {
+    while (mcu->on && mcu->avr->cycle < mcu->end)
         step(mcu);
-    }
     mcu->running = false;
 }
 
 ns_t atmega_idle_until(const atmega_t *mcu)
 {
     const avr_t *avr = mcu->avr;
-    if (!mcu->on) {
+    if (!mcu->on)
         return NEVER;
-    }
-    if (mcu->nap.state == AWAKE || (mcu->nap.state == ASLEEP && atmega_interrupt_is_due(mcu))) {
+    if (mcu->nap.state == AWAKE || (mcu->nap.state == ASLEEP && atmega_interrupt_is_due(mcu)))
         return atmega_now(mcu);
-    }
     const avr_cycle_timer_slot_t *next = avr->cycle_timers.timer;
     return next == NULL ? NEVER : atmega_time_of(mcu, next->when > avr->cycle ? next->when : avr->cycle);
 }

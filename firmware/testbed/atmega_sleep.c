@@ -58,12 +58,10 @@ static bool crystal_runs_in(uint8_t mode)
 static bool is_live(const atmega_t *mcu, uint8_t mode, int vector)
 {
     if (mode == IDLE || vector <= VECTOR_INT3 || vector == VECTOR_TWI ||
-        atmega_interrupt_is_level(mcu, vector)) {
+        atmega_interrupt_is_level(mcu, vector))
         return true;
-    }
-    if (vector == VECTOR_TIMER0_COMP || vector == VECTOR_TIMER0_OVF) {
+    if (vector == VECTOR_TIMER0_COMP || vector == VECTOR_TIMER0_OVF)
         return crystal_runs_in(mode) && (mcu->avr->data[REG_ASSR] & ASSR_AS0) != 0;
-    }
     return mode == NOISE_REDUCTION &&
            (vector == VECTOR_ADC || vector == VECTOR_EEPROM || vector == VECTOR_SPM);
 }
@@ -71,12 +69,10 @@ static bool is_live(const atmega_t *mcu, uint8_t mode, int vector)
 static bool timer_runs(const atmega_t *mcu, int vector)
 {
     const uint8_t *data = mcu->avr->data;
-    if (vector == VECTOR_TIMER0_COMP || vector == VECTOR_TIMER0_OVF) {
+    if (vector == VECTOR_TIMER0_COMP || vector == VECTOR_TIMER0_OVF)
         return (data[REG_TCCR0] & TCCR_CS) != 0;
-    }
-    if (vector == VECTOR_TIMER2_COMP || vector == VECTOR_TIMER2_OVF) {
+    if (vector == VECTOR_TIMER2_COMP || vector == VECTOR_TIMER2_OVF)
         return (data[REG_TCCR2] & TCCR_CS) != 0;
-    }
     return (data[vector >= VECTOR_TIMER3_CAPT ? REG_TCCR3B : REG_TCCR1B] & TCCR_CS) != 0;
 }
 
@@ -85,9 +81,8 @@ static bool is_waited_for(const atmega_t *mcu, int number)
 {
     const avr_int_vector_t *vector = mcu->vectors[number];
     const uint8_t *data = mcu->avr->data;
-    if (vector == NULL || !avr_regbit_get(mcu->avr, vector->enable)) {
+    if (vector == NULL || !avr_regbit_get(mcu->avr, vector->enable))
         return false;
-    }
     switch (number) {
     case VECTOR_TIMER2_COMP:
     case VECTOR_TIMER2_OVF:
@@ -164,29 +159,23 @@ static void fault_waits(atmega_t *mcu, uint8_t mode, int vector)
 static void check_work(atmega_t *mcu, uint8_t mode)
 {
     const uint8_t *data = mcu->avr->data;
-    if (mcu->uart.sending) {
+    if (mcu->uart.sending)
         fault_waits(mcu, mode, VECTOR_UART0_TX);
-    }
-    if (mcu->spi.busy && (data[REG_SPCR] & SPCR_MSTR) != 0) {
+    if (mcu->spi.busy && (data[REG_SPCR] & SPCR_MSTR) != 0)
         fault_waits(mcu, mode, VECTOR_SPI);
-    }
-    if (mode != NOISE_REDUCTION && (data[REG_ADCSRA] & ADCSRA_ADSC) != 0) {
+    if (mode != NOISE_REDUCTION && (data[REG_ADCSRA] & ADCSRA_ADSC) != 0)
         fault_waits(mcu, mode, VECTOR_ADC);
-    }
 }
 
 static void check_timer0(atmega_t *mcu, uint8_t mode)
 {
     const nap_t *nap = &mcu->nap;
-    if ((mode != POWER_SAVE && mode != EXTENDED_STANDBY) || (mcu->avr->data[REG_TIMSK] & TIMER0_FLAGS) == 0) {
+    if ((mode != POWER_SAVE && mode != EXTENDED_STANDBY) || (mcu->avr->data[REG_TIMSK] & TIMER0_FLAGS) == 0)
         return;
-    }
-    if (atmega_timer0_is_busy(mcu)) {
+    if (atmega_timer0_is_busy(mcu))
         atmega_fault(mcu, "sleeps in %s while a write to timer 0 is under way", mode_name(mode));
-    }
-    if (nap->timer0_woke && atmega_crystal_cycles(mcu) - nap->woke_at < ONE_CRYSTAL_CYCLE) {
+    if (nap->timer0_woke && atmega_crystal_cycles(mcu) - nap->woke_at < ONE_CRYSTAL_CYCLE)
         atmega_fault(mcu, "sleeps in %s within a crystal cycle of being woken by timer 0", mode_name(mode));
-    }
 }
 
 static void check(atmega_t *mcu, uint8_t mode)
@@ -195,23 +184,20 @@ static void check(atmega_t *mcu, uint8_t mode)
     for (int i = 1; i < ATMEGA_VECTORS; i++) {
         if (is_waited_for(mcu, i)) {
             wakes |= is_live(mcu, mode, i);
-            if (!is_live(mcu, mode, i)) {
+            if (!is_live(mcu, mode, i))
                 fault_waits(mcu, mode, i);
-            }
         }
     }
     if (mode != IDLE) {
         check_work(mcu, mode);
         check_timer0(mcu, mode);
     }
-    if ((mcu->avr->data[REG_WDTCR] & WDTCR_WDE) != 0) {
+    if ((mcu->avr->data[REG_WDTCR] & WDTCR_WDE) != 0)
         return;
-    }
-    if (!mcu->avr->sreg[S_I]) {
+    if (!mcu->avr->sreg[S_I])
         atmega_fault(mcu, "sleeps in %s with interrupts off", mode_name(mode));
-    } else if (!wakes) {
+    else if (!wakes)
         atmega_fault(mcu, "sleeps in %s with nothing to wake it", mode_name(mode));
-    }
 }
 
 /* --- the I/O clock --- */
@@ -235,31 +221,26 @@ static void stop_io_clock(atmega_t *mcu)
             nap->frozen[nap->frozen_count++] = (frozen_t){slot->timer, slot->param, left};
         }
     }
-    for (int i = 0; i < nap->frozen_count; i++) {
+    for (int i = 0; i < nap->frozen_count; i++)
         avr_cycle_timer_cancel(avr, nap->frozen[i].timer, nap->frozen[i].param);
-    }
-    for (size_t i = 0; i < sizeof flag_registers; i++) {
+    for (size_t i = 0; i < sizeof flag_registers; i++)
         nap->flags[i] = avr->data[flag_registers[i]];
-    }
 }
 
 /* The library's timers know the cycle at which they were 0. */
 static void shift_timers(avr_t *avr, avr_cycle_count_t stood)
 {
-    for (avr_io_t *io = avr->io_port; io != NULL; io = io->next) {
-        if (strcmp(io->kind, "timer") == 0 && ((avr_timer_t *)io)->tov_cycles != 0) {
+    for (avr_io_t *io = avr->io_port; io != NULL; io = io->next)
+        if (strcmp(io->kind, "timer") == 0 && ((avr_timer_t *)io)->tov_cycles != 0)
             ((avr_timer_t *)io)->tov_base += stood;
-        }
-    }
 }
 
 /* Flags that were set without a clock to set them are taken back. */
 static void restore_flags(atmega_t *mcu)
 {
     const uint8_t live[sizeof flag_registers] = {0x0F, TIMER0_FLAGS, 0};
-    for (size_t i = 0; i < sizeof flag_registers; i++) {
+    for (size_t i = 0; i < sizeof flag_registers; i++)
         mcu->avr->data[flag_registers[i]] &= live[i] | mcu->nap.flags[i];
-    }
 }
 
 static void start_io_clock(atmega_t *mcu)
@@ -267,9 +248,8 @@ static void start_io_clock(atmega_t *mcu)
     avr_t *avr = mcu->avr;
     nap_t *nap = &mcu->nap;
     nap->io_stopped = false;
-    for (int i = 0; i < nap->frozen_count; i++) {
+    for (int i = 0; i < nap->frozen_count; i++)
         avr_cycle_timer_register(avr, nap->frozen[i].left, nap->frozen[i].timer, nap->frozen[i].param);
-    }
     shift_timers(avr, avr->cycle - nap->stopped_at);
     restore_flags(mcu);
 }
@@ -290,13 +270,11 @@ void atmega_start_cycles(atmega_t *mcu, uint32_t cycles)
 void atmega_sleep_begin(atmega_t *mcu)
 {
     uint8_t control = mcu->avr->data[REG_MCUCR];
-    if ((control & MCUCR_SE) == 0 || atmega_interrupt_is_due(mcu)) {
+    if ((control & MCUCR_SE) == 0 || atmega_interrupt_is_due(mcu))
         return;
-    }
     uint8_t mode = (uint8_t)((control & MCUCR_SM2) | (control & MCUCR_SM10) >> 3);
-    if (mode == IDLE || mode == NOISE_REDUCTION) {
+    if (mode == IDLE || mode == NOISE_REDUCTION)
         atmega_adc_sleeps(mcu);
-    }
     check(mcu, mode);
     mcu->nap.state = ASLEEP;
     mcu->nap.mode = mode;

@@ -67,9 +67,8 @@ static void data_written(avr_t *avr, avr_io_addr_t address, uint8_t value, void 
     atmega_measure_written(mcu);
     if (spi->busy) {
         avr->data[REG_SPSR] |= SPSR_WCOL;
-        if (master) {
+        if (master)
             atmega_fault(mcu, "SPDR is written while a byte is being shifted");
-        }
         return;
     }
     spi->shift = value;
@@ -100,9 +99,8 @@ void atmega_spi_master(atmega_t *mcu, atmega_exchange_t *exchange, void *param)
 bool atmega_spi_shifted(atmega_t *mcu, uint8_t in)
 {
     uint8_t control = mcu->avr->data[REG_SPCR];
-    if (!mcu->on || mcu->nap.io_stopped || (control & SPCR_SPE) == 0 || (control & SPCR_MSTR) != 0) {
+    if (!mcu->on || mcu->nap.io_stopped || (control & SPCR_SPE) == 0 || (control & SPCR_MSTR) != 0)
         return false;
-    }
     mcu->spi.shift = in;
     atmega_measure_shifted(mcu);
     finish(mcu, in);

@@ -38,22 +38,19 @@ static void tick(timer0_t *timer, uint64_t divided)
     bool writing = timer->to_count.busy != 0 || timer->to_compare.busy != 0;
     bool match = timer->count == timer->compare && !timer->blocked && !writing;
     timer->blocked = false;
-    if (match) {
+    if (match)
         timer->compare_edge = timer->edge;
-    }
-    if (match && (timer->control & TCCR0_WGM01) != 0) {
+    if (match && (timer->control & TCCR0_WGM01) != 0)
         timer->count = 0;
-    } else if (++timer->count == 0) {
+    else if (++timer->count == 0)
         timer->overflow_edge = timer->edge + divided;
-    }
 }
 
 static bool takes_over(latch_t *latch, uint64_t edge)
 {
     bool now = latch->busy != 0 && latch->edge == edge;
-    if (now) {
+    if (now)
         latch->busy = 0;
-    }
     return now;
 }
 
@@ -63,12 +60,10 @@ static void take_over(timer0_t *timer)
         timer->count = timer->to_count.value;
         timer->blocked = true;
     }
-    if (takes_over(&timer->to_compare, timer->edge)) {
+    if (takes_over(&timer->to_compare, timer->edge))
         timer->compare = timer->to_compare.value;
-    }
-    if (takes_over(&timer->to_control, timer->edge)) {
+    if (takes_over(&timer->to_control, timer->edge))
         timer->control = timer->to_control.value;
-    }
 }
 
 static bool is_busy(const timer0_t *timer)
@@ -79,12 +74,10 @@ static bool is_busy(const timer0_t *timer)
 /* The next edge at which anything changes. */
 static uint64_t next_edge(const timer0_t *timer, uint64_t divided)
 {
-    if (is_busy(timer) || divided == 1) {
+    if (is_busy(timer) || divided == 1)
         return timer->edge + 1;
-    }
-    if (divided == 0) {
+    if (divided == 0)
         return UINT64_MAX;
-    }
     return timer->edge + divided - (timer->edge - timer->prescaler) % divided;
 }
 
@@ -98,9 +91,8 @@ static void advance(timer0_t *timer, bool asynchronous, uint64_t to)
             return;
         }
         timer->edge = next;
-        if (divided != 0 && (next - timer->prescaler) % divided == 0) {
+        if (divided != 0 && (next - timer->prescaler) % divided == 0)
             tick(timer, divided);
-        }
         take_over(timer);
     }
 }
@@ -141,11 +133,9 @@ static uint64_t next_latch_edge(const timer0_t *timer)
 {
     const latch_t *latches[] = {&timer->to_count, &timer->to_compare, &timer->to_control};
     uint64_t edge = UINT64_MAX;
-    for (int i = 0; i < 3; i++) {
-        if (latches[i]->busy != 0) {
+    for (int i = 0; i < 3; i++)
+        if (latches[i]->busy != 0)
             edge = earlier(edge, latches[i]->edge);
-        }
-    }
     return edge;
 }
 
@@ -159,19 +149,16 @@ void atmega_timer0_plan(atmega_t *mcu)
     timer0_t *timer = &mcu->timer0;
     uint64_t divided = divider(timer, is_asynchronous(mcu));
     uint64_t flag = earlier(or_never(timer->overflow_edge), or_never(timer->compare_edge));
-    if (divided != 0) {
+    if (divided != 0)
         flag = earlier(flag, next_flag_edge(mcu, divided));
-    }
     uint64_t latch = next_latch_edge(timer);
     avr_cycle_count_t when = flag == UINT64_MAX ? UINT64_MAX : cycle_of_flag(mcu, flag);
-    if (latch != UINT64_MAX) {
+    if (latch != UINT64_MAX)
         when = earlier(when, atmega_edge_cycle(mcu, latch));
-    }
-    if (when == UINT64_MAX) {
+    if (when == UINT64_MAX)
         avr_cycle_timer_cancel(mcu->avr, due, mcu);
-    } else {
+    else
         atmega_timer(mcu, when, due, mcu);
-    }
 }
 
 void atmega_timer0_catch_up(atmega_t *mcu)
@@ -231,12 +218,10 @@ static uint8_t status_read(avr_t *avr, avr_io_addr_t address, void *param)
 static void check_control(atmega_t *mcu)
 {
     const uint8_t *data = mcu->avr->data;
-    if ((data[REG_TCCR0] & TCCR0_WGM00) != 0) {
+    if ((data[REG_TCCR0] & TCCR0_WGM00) != 0)
         atmega_fault(mcu, "timer 0 in a PWM mode is not emulated");
-    }
-    if ((data[REG_TCCR0] & TCCR_CS) != 0 && !is_asynchronous(mcu)) {
+    if ((data[REG_TCCR0] & TCCR_CS) != 0 && !is_asynchronous(mcu))
         atmega_fault(mcu, "timer 0 without AS0 is not emulated");
-    }
 }
 
 static void status_written(avr_t *avr, avr_io_addr_t address, uint8_t value, void *param)
@@ -252,13 +237,11 @@ static void set_latch(atmega_t *mcu, latch_t *latch, uint8_t busy, uint8_t value
 {
     timer0_t *timer = &mcu->timer0;
     atmega_timer0_catch_up(mcu);
-    if (latch->busy != 0) {
+    if (latch->busy != 0)
         atmega_fault(mcu, "%s is written while its last write is under way", name);
-    }
     *latch = (latch_t){value, busy, timer->edge + (is_asynchronous(mcu) ? 2 : 0)};
-    if (!is_asynchronous(mcu)) {
+    if (!is_asynchronous(mcu))
         take_over(timer);
-    }
     atmega_timer0_plan(mcu);
 }
 

@@ -54,9 +54,8 @@ static avr_cycle_count_t sent(avr_t *avr, avr_cycle_count_t when, void *param)
         avr->data[REG_UCSR0A] |= UCSRA_TXC;
     }
     show_status(mcu);
-    if (mcu->watch.on_uart != NULL) {
+    if (mcu->watch.on_uart != NULL)
         mcu->watch.on_uart(mcu->watch.owner, byte);
-    }
     return 0;
 }
 
@@ -65,9 +64,8 @@ static void data_written(avr_t *avr, avr_io_addr_t address, uint8_t value, void 
     (void)address;
     atmega_t *mcu = param;
     uart_t *uart = &mcu->uart;
-    if ((avr->data[REG_UCSR0B] & UCSRB_TXEN) == 0) {
+    if ((avr->data[REG_UCSR0B] & UCSRB_TXEN) == 0)
         return;
-    }
     if (uart->buffered) {
         atmega_fault(mcu, "UDR0 is written while it is full");
     } else if (uart->sending) {
@@ -85,9 +83,8 @@ static void data_written(avr_t *avr, avr_io_addr_t address, uint8_t value, void 
 static void begin_character(atmega_t *mcu, avr_cycle_count_t begin)
 {
     uart_t *uart = &mcu->uart;
-    if (uart->line_count == 0) {
+    if (uart->line_count == 0)
         return;
-    }
     uart->hearing = (mcu->avr->data[REG_UCSR0B] & UCSRB_RXEN) != 0 && !mcu->nap.io_stopped;
     if (uart->hearing && uart->received_count == SHIFT_FRAME) {
         uart->received_count = FIFO_FRAMES; /* it makes room for this one */
@@ -101,9 +98,8 @@ static avr_cycle_count_t arrived(avr_t *avr, avr_cycle_count_t when, void *param
     (void)avr;
     atmega_t *mcu = param;
     uart_t *uart = &mcu->uart;
-    if (uart->line_count == 0) {
+    if (uart->line_count == 0)
         return 0; /* power has just gone */
-    }
     uint8_t byte = uart->line[uart->line_first];
     uart->line_first = (uart->line_first + 1) % LINE_BYTES;
     uart->line_count--;
@@ -146,16 +142,13 @@ int atmega_uart_room(const atmega_t *mcu)
 bool atmega_uart_feed(atmega_t *mcu, const uint8_t *bytes, int count)
 {
     uart_t *uart = &mcu->uart;
-    if (count > atmega_uart_room(mcu)) {
+    if (count > atmega_uart_room(mcu))
         return false;
-    }
     bool idle = uart->line_count == 0;
-    for (int i = 0; i < count && mcu->on; i++) {
+    for (int i = 0; i < count && mcu->on; i++)
         uart->line[(uart->line_first + uart->line_count++) % LINE_BYTES] = bytes[i];
-    }
-    if (idle) {
+    if (idle)
         begin_character(mcu, mcu->avr->cycle);
-    }
     return true;
 }
 
@@ -172,9 +165,8 @@ static void control_written(avr_t *avr, avr_io_addr_t address, uint8_t value, vo
 {
     atmega_t *mcu = param;
     avr->data[address] = value;
-    if ((value & UCSRB_RXEN) == 0) {
+    if ((value & UCSRB_RXEN) == 0)
         stop_receiving(&mcu->uart);
-    }
     show_status(mcu);
 }
 

@@ -52,9 +52,8 @@ static void control_written(avr_t *avr, avr_io_addr_t address, uint8_t value, vo
     } else {
         avr->data[address] = before | (value & WDTCR_WDE);
     }
-    if ((before & WDTCR_WDE) == 0) {
+    if ((before & WDTCR_WDE) == 0)
         mcu->watchdog.patted = atmega_now(mcu);
-    }
     plan(mcu);
 }
 
@@ -62,9 +61,8 @@ static void control_written(avr_t *avr, avr_io_addr_t address, uint8_t value, vo
 static int pat(avr_io_t *io, uint32_t control, void *param)
 {
     (void)param;
-    if (control != AVR_IOCTL_WATCHDOG_RESET) {
+    if (control != AVR_IOCTL_WATCHDOG_RESET)
         return -1;
-    }
     atmega_t *mcu = atmega_of(io->avr);
     mcu->watchdog.patted = atmega_now(mcu);
     plan(mcu);

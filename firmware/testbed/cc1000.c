@@ -147,9 +147,8 @@ static bool synthesizes(const cc1000_t *chip)
 
 static activity_t mode_of(const cc1000_t *chip)
 {
-    if (!synthesizes(chip) || has(chip, has(chip, MAIN_TX) ? MAIN_TX_PD : MAIN_RX_PD)) {
+    if (!synthesizes(chip) || has(chip, has(chip, MAIN_TX) ? MAIN_TX_PD : MAIN_RX_PD))
         return MODE_OFF;
-    }
     return has(chip, MAIN_TX) ? MODE_TRANSMIT : MODE_RECEIVE;
 }
 
@@ -160,15 +159,12 @@ static bool locked(const cc1000_t *chip, ns_t now)
 
 static radio_state_t activity(const cc1000_t *chip, ns_t now)
 {
-    if (!chip->powered || has(chip, MAIN_CORE_PD)) {
+    if (!chip->powered || has(chip, MAIN_CORE_PD))
         return chip->powered ? RADIO_DOWN : RADIO_OFF;
-    }
-    if (!synthesizes(chip)) {
+    if (!synthesizes(chip))
         return has(chip, MAIN_BIAS_PD) ? RADIO_STARTING : RADIO_IDLE;
-    }
-    if (chip->calibrated_at != NEVER || now < chip->settled_at) {
+    if (chip->calibrated_at != NEVER || now < chip->settled_at)
         return RADIO_CALIBRATING;
-    }
     switch (mode_of(chip)) {
     case MODE_RECEIVE:
         return RADIO_RECEIVING;
@@ -206,9 +202,8 @@ static uint32_t synthesizer_khz(const cc1000_t *chip, bool sending)
 {
     const uint8_t *word = &chip->registers[has(chip, MAIN_FREQ_B) ? FREQ_2B : FREQ_2A];
     double steps = (double)(word[0] << 16 | word[1] << 8 | word[2]) + 8192;
-    if (sending) {
+    if (sending)
         steps += ((chip->registers[FSEP1] & 0x0F) << 8 | chip->registers[FSEP0]) / 2.0;
-    }
     return (uint32_t)lround(reference_hz(chip) * steps / 16384 / 1000);
 }
 
@@ -260,9 +255,8 @@ static double power_dbm(const cc1000_t *chip)
     _Static_assert(sizeof high == sizeof low, "both have as many rows");
     const power_t *table = is_high(chip) ? high : low;
     int i = (int)(sizeof low / sizeof *low) - 1;
-    while (i > 0 && table[i].pa_pow > chip->registers[PA_POW]) {
+    while (i > 0 && table[i].pa_pow > chip->registers[PA_POW])
         i--;
-    }
     return table[i].dbm;
 }
 
@@ -328,9 +322,8 @@ static void plan(cc1000_t *chip)
 
 static void begin_signal(cc1000_t *chip, ns_t now)
 {
-    if (now < chip->settled_at) {
+    if (now < chip->settled_at)
         report(chip, FAULT_EARLY_POWER);
-    }
     if (!chip->calibrated[has(chip, MAIN_FREQ_B)]) {
         report(chip, FAULT_UNCALIBRATED_SEND);
         return;
@@ -339,11 +332,10 @@ static void begin_signal(cc1000_t *chip, ns_t now)
     ns_t data = chip->byte_end - chip->byte_ns + chip->byte_ns / 8;
     chip->signal = ether_begin(chip->ether, chip->node, from, synthesizer_khz(chip, true), power_dbm(chip),
                                data, chip->byte_ns);
-    if (chip->signal == NULL) {
+    if (chip->signal == NULL)
         report(chip, FAULT_FULL);
-    } else if (chip->take_at == NEVER) {
+    else if (chip->take_at == NEVER)
         ether_append(chip->signal, chip->out);
-    }
 }
 
 static void end_signal(cc1000_t *chip, ns_t now, bool broken)
@@ -358,14 +350,12 @@ static void end_signal(cc1000_t *chip, ns_t now, bool broken)
 static void drive_antenna(cc1000_t *chip, ns_t now)
 {
     bool powered = chip->registers[PA_POW] != 0;
-    if (chip->mode == MODE_RECEIVE && powered) {
+    if (chip->mode == MODE_RECEIVE && powered)
         report(chip, FAULT_RECEIVE_POWER);
-    }
-    if (chip->mode != MODE_TRANSMIT || !powered) {
+    if (chip->mode != MODE_TRANSMIT || !powered)
         end_signal(chip, now, false);
-    } else if (chip->signal == NULL) {
+    else if (chip->signal == NULL)
         begin_signal(chip, now);
-    }
 }
 
 static void take(cc1000_t *chip)
@@ -373,9 +363,8 @@ static void take(cc1000_t *chip)
     chip->take_at = NEVER;
     chip->out = chip->wires.byte_out(chip->wires.board);
     if (chip->signal != NULL) {
-        if (chip->signal->count == SIGNAL_BYTES) {
+        if (chip->signal->count == SIGNAL_BYTES)
             report(chip, FAULT_LONG);
-        }
         ether_append(chip->signal, chip->out);
     }
 }
@@ -385,9 +374,8 @@ static void take(cc1000_t *chip)
 /* What the demodulator gives at a moment was on the air a bit earlier. */
 static uint8_t received_byte(cc1000_t *chip)
 {
-    if (hearing_is_idle(chip->hearing)) {
+    if (hearing_is_idle(chip->hearing))
         return (uint8_t)random_bits(ether_chance(chip->ether, chip->node));
-    }
     tuning_t tuning = tuning_of(chip);
     uint8_t byte = 0;
     for (ns_t i = 0; i < 8; i++) {
@@ -414,24 +402,21 @@ static void end_byte(cc1000_t *chip)
 {
     bool receives = chip->mode == MODE_RECEIVE;
     uint8_t byte = receives ? received_byte(chip) : chip->out;
-    if (!receives && !hearing_is_idle(chip->hearing)) {
+    if (!receives && !hearing_is_idle(chip->hearing))
         hearing_sent(chip->hearing, chip->byte_at - chip->byte_ns / 8, chip->byte_end - chip->byte_ns / 8);
-    }
     hearing_judge(chip->hearing, chip->byte_end - chip->byte_ns / 8);
     chip->byte_at = chip->byte_end;
     chip->byte_end = chip->byte_at + chip->byte_ns - (receives ? (ns_t)pull(chip) : 0);
     chip->take_at = receives ? NEVER : chip->byte_at + chip->byte_ns / 16;
     if (chip->wires.byte_in(chip->wires.board, byte, receives) && receives &&
-        !chip->calibrated[has(chip, MAIN_FREQ_B)]) {
+        !chip->calibrated[has(chip, MAIN_FREQ_B)])
         report(chip, FAULT_UNCALIBRATED_RECEIVE);
-    }
 }
 
 static void start_clock(cc1000_t *chip, ns_t now)
 {
-    if (format_of(chip) > FORMAT_MANCHESTER) {
+    if (format_of(chip) > FORMAT_MANCHESTER)
         report(chip, FAULT_UART);
-    }
     chip->byte_at = now;
     chip->byte_end = now + chip->byte_ns;
 }
@@ -440,15 +425,13 @@ static void change_mode(cc1000_t *chip, ns_t now)
 {
     activity_t before = chip->mode;
     chip->mode = mode_of(chip);
-    if (chip->mode == before) {
+    if (chip->mode == before)
         return;
-    }
     chip->take_at = NEVER;
-    if (before == MODE_OFF) {
+    if (before == MODE_OFF)
         start_clock(chip, now);
-    } else if (chip->mode == MODE_OFF) {
+    else if (chip->mode == MODE_OFF)
         hearing_stop(chip->hearing);
-    }
     if (chip->mode == MODE_TRANSMIT) {
         ns_t due = chip->byte_at + chip->byte_ns / 16;
         chip->take_at = due > now ? due : now;
@@ -464,21 +447,16 @@ static void settle(cc1000_t *chip, ns_t now)
 
 static void check_parts(cc1000_t *chip, ns_t now)
 {
-    if (!has(chip, MAIN_RX_PD) && !has(chip, MAIN_TX_PD)) {
+    if (!has(chip, MAIN_RX_PD) && !has(chip, MAIN_TX_PD))
         report(chip, FAULT_BOTH);
-    }
-    if (!has(chip, MAIN_FS_PD) && has(chip, MAIN_CORE_PD | MAIN_BIAS_PD)) {
+    if (!has(chip, MAIN_FS_PD) && has(chip, MAIN_CORE_PD | MAIN_BIAS_PD))
         report(chip, FAULT_PARTS);
-    }
-    if ((!has(chip, MAIN_RX_PD) || !has(chip, MAIN_TX_PD)) && has(chip, MAIN_FS_PD)) {
+    if ((!has(chip, MAIN_RX_PD) || !has(chip, MAIN_TX_PD)) && has(chip, MAIN_FS_PD))
         report(chip, FAULT_PARTS);
-    }
-    if (synthesizes(chip) && now < chip->crystal_at) {
+    if (synthesizes(chip) && now < chip->crystal_at)
         report(chip, FAULT_CRYSTAL);
-    }
-    if (synthesizes(chip) && now < chip->bias_at) {
+    if (synthesizes(chip) && now < chip->bias_at)
         report(chip, FAULT_BIAS);
-    }
 }
 
 /* Going off ends a calibration, which is nobody's fault: the processor may have been reset. */
@@ -486,9 +464,8 @@ static void disturb_calibration(cc1000_t *chip)
 {
     if (chip->calibrated_at != NEVER) {
         chip->calibrated_at = NEVER;
-        if (synthesizes(chip)) {
+        if (synthesizes(chip))
             report(chip, FAULT_CAL_DISTURBED);
-        }
     }
 }
 
@@ -496,21 +473,16 @@ static void write_main(cc1000_t *chip, ns_t now, uint8_t value)
 {
     uint8_t changed = chip->registers[MAIN] ^ value;
     chip->registers[MAIN] = value;
-    if (!has(chip, MAIN_RESET_N)) {
+    if (!has(chip, MAIN_RESET_N))
         reset_registers(chip);
-    }
-    if (changed & MAIN_CORE_PD) {
+    if (changed & MAIN_CORE_PD)
         chip->crystal_at = now + CRYSTAL_START;
-    }
-    if (changed & MAIN_BIAS_PD) {
+    if (changed & MAIN_BIAS_PD)
         chip->bias_at = now + BIAS_START;
-    }
-    if (changed & (MAIN_TX | MAIN_FREQ_B | MAIN_FS_PD)) {
+    if (changed & (MAIN_TX | MAIN_FREQ_B | MAIN_FS_PD))
         settle(chip, now);
-    }
-    if (changed != 0) {
+    if (changed != 0)
         disturb_calibration(chip);
-    }
     check_parts(chip, now);
     change_mode(chip, now);
     drive_antenna(chip, now);
@@ -522,9 +494,8 @@ static void start_calibration(cc1000_t *chip, ns_t now)
         report(chip, FAULT_CAL_OFF);
         return;
     }
-    if (chip->mode == MODE_TRANSMIT && chip->registers[PA_POW] != 0) {
+    if (chip->mode == MODE_TRANSMIT && chip->registers[PA_POW] != 0)
         report(chip, FAULT_CAL_POWER);
-    }
     chip->complete = false;
     chip->calibrated_at = now + (ns_t)(CALIBRATION_NS * 1e6 / reference_hz(chip));
 }
@@ -553,16 +524,13 @@ static void end_calibration(cc1000_t *chip)
 /* A frequency that has changed wants to be calibrated, and the PLL to settle. */
 static void write_frequency(cc1000_t *chip, ns_t now, uint8_t address, uint8_t value)
 {
-    if (chip->registers[address] == value) {
+    if (chip->registers[address] == value)
         return;
-    }
     chip->registers[address] = value;
-    if (address < FREQ_2B || address == PLL) {
+    if (address < FREQ_2B || address == PLL)
         chip->calibrated[0] = false;
-    }
-    if (address >= FREQ_2B) {
+    if (address >= FREQ_2B)
         chip->calibrated[1] = false;
-    }
     disturb_calibration(chip);
     settle(chip, now);
 }
@@ -585,11 +553,10 @@ static void write_register(cc1000_t *chip, ns_t now, uint8_t address, uint8_t va
     } else {
         chip->registers[address] = value;
     }
-    if (address == PA_POW) {
+    if (address == PA_POW)
         drive_antenna(chip, now);
-    } else if (address == MODEM0) {
+    else if (address == MODEM0)
         chip->byte_ns = byte_time(chip);
-    }
     account(chip, now);
     show(chip, now);
     plan(chip);
@@ -598,12 +565,10 @@ static void write_register(cc1000_t *chip, ns_t now, uint8_t address, uint8_t va
 static uint8_t read_register(const cc1000_t *chip, ns_t now, uint8_t address)
 {
     uint8_t value = chip->registers[address];
-    if (address == CAL) {
+    if (address == CAL)
         return value | (chip->complete ? CAL_COMPLETE : 0);
-    }
-    if (address == LOCK) {
+    if (address == LOCK)
         return (uint8_t)((value & ~LOCK_BITS) | (locked(chip, now) ? LOCK_BITS : 0));
-    }
     return value;
 }
 
@@ -633,9 +598,8 @@ static void shift_in(cc1000_t *chip, ns_t now)
         chip->shift = (uint16_t)(chip->shift << 1);
         chip->wires.pdata(chip->wires.board, value >> (15 - chip->bits) & 1);
     }
-    if (++chip->bits == 16 && writes) {
+    if (++chip->bits == 16 && writes)
         write_register(chip, now, chip->shift >> 9 & 0x7F, (uint8_t)chip->shift);
-    }
 }
 
 /* PDATA is taken, or given, at falling edges. */
@@ -643,18 +607,16 @@ void cc1000_pclk(cc1000_t *chip, ns_t now, bool high)
 {
     bool fell = chip->pclk && !high;
     chip->pclk = high;
-    if (fell && chip->powered && chip->bits < 16 && chip->pale == (chip->bits >= 8)) {
+    if (fell && chip->powered && chip->bits < 16 && chip->pale == (chip->bits >= 8))
         shift_in(chip, now);
-    }
 }
 
 /* The pin follows the signal through a low pass, here its mean over the last fifth of a millisecond. */
 uint32_t cc1000_rssi_millivolts(const cc1000_t *chip, ns_t now)
 {
     double sum = 0;
-    if (chip->mode != MODE_RECEIVE || (chip->registers[FRONT_END] & RSSI_MASK) != RSSI_ON) {
+    if (chip->mode != MODE_RECEIVE || (chip->registers[FRONT_END] & RSSI_MASK) != RSSI_ON)
         return 0;
-    }
     tuning_t tuning = tuning_of(chip);
     for (ns_t i = 0; i < 4; i++) {
         ns_t ago = US(25) + i * US(50);
@@ -689,9 +651,8 @@ static void do_event(cc1000_t *chip, ns_t at)
 
 void cc1000_due(cc1000_t *chip, ns_t now)
 {
-    for (ns_t at = next_event(chip); at <= now; at = next_event(chip)) {
+    for (ns_t at = next_event(chip); at <= now; at = next_event(chip))
         do_event(chip, at);
-    }
     plan(chip);
 }
 
@@ -703,19 +664,17 @@ static void on_heard(void *radio, const signal_t *signal)
     bool sends = chip->mode == MODE_TRANSMIT && ether_near(signal->khz, synthesizer_khz(chip, true));
     bool receives = chip->mode == MODE_RECEIVE &&
                     (ether_near(signal->khz, tuning.below_khz) || ether_near(signal->khz, tuning.above_khz));
-    if (sends || receives) {
+    if (sends || receives)
         hearing_add(chip->hearing, signal);
-    } else if (signal->data != NEVER) {
+    else if (signal->data != NEVER)
         ether_outcome(chip->ether, signal, chip->node, OUTCOME_DEAF);
-    }
 }
 
 cc1000_t *cc1000_make(ether_t *ether, int node, double ppm, cc1000_wires_t wires)
 {
     cc1000_t *chip = calloc(1, sizeof *chip);
-    if (chip == NULL) {
+    if (chip == NULL)
         abort();
-    }
     chip->ether = ether;
     chip->node = node;
     chip->ppm = ppm;

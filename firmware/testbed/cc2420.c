@@ -112,12 +112,10 @@ static radio_state_t activity(const cc2420_t *chip)
         [STATE_TX_FRAME] = RADIO_SENDING,
         [STATE_TX_UNDERFLOW] = RADIO_SENDING,
     };
-    if (!chip->supply || !chip->vreg) {
+    if (!chip->supply || !chip->vreg)
         return RADIO_OFF;
-    }
-    if (chip->state == STATE_DOWN) {
+    if (chip->state == STATE_DOWN)
         return chip->oscillator_at == NEVER ? RADIO_DOWN : RADIO_STARTING;
-    }
     return activities[chip->state];
 }
 
@@ -215,9 +213,8 @@ void cc2420_catch_up(cc2420_t *chip, ns_t now)
 {
     while (true) {
         ns_t next = sooner(chip->oscillator_at, sooner(chip->state_at, hear_at(chip)));
-        if (next > now) {
+        if (next > now)
             break;
-        }
         chip->now = next > chip->now ? next : chip->now;
         happen(chip);
         show_pins(chip);
@@ -247,13 +244,11 @@ void cc2420_due(cc2420_t *chip, ns_t now)
 static void on_heard(void *radio, const signal_t *signal)
 {
     cc2420_t *chip = radio;
-    if (!chip->stable || signal->data == NEVER || chip->heard_count == HEARD) {
+    if (!chip->stable || signal->data == NEVER || chip->heard_count == HEARD)
         return;
-    }
     int at = chip->heard_count++;
-    for (; at > 0 && chip->heard[at - 1]->data > signal->data; at--) {
+    for (; at > 0 && chip->heard[at - 1]->data > signal->data; at--)
         chip->heard[at] = chip->heard[at - 1];
-    }
     chip->heard[at] = signal;
     cc2420_settle(chip);
 }
@@ -299,9 +294,8 @@ void cc2420_reset(cc2420_t *chip)
 static void power(cc2420_t *chip, bool was, ns_t now)
 {
     bool is = chip->supply && chip->vreg;
-    if (is == was) {
+    if (is == was)
         return;
-    }
     cc2420_reset(chip);
     memset(chip->ram, 0, sizeof chip->ram);
     chip->was_reset = false;
@@ -329,12 +323,10 @@ void cc2420_vreg(cc2420_t *chip, bool level, ns_t now)
 void cc2420_resetn(cc2420_t *chip, bool level, ns_t now)
 {
     cc2420_catch_up(chip, now);
-    if (!level) {
+    if (!level)
         cc2420_reset(chip);
-    }
-    if (!level || chip->held) {
+    if (!level || chip->held)
         chip->was_reset = chip->supply && chip->vreg;
-    }
     chip->held = !level;
     cc2420_settle(chip);
 }
@@ -342,9 +334,8 @@ void cc2420_resetn(cc2420_t *chip, bool level, ns_t now)
 cc2420_t *cc2420_make(ether_t *ether, int node, double ppm, cc2420_host_t host)
 {
     cc2420_t *chip = calloc(1, sizeof *chip);
-    if (chip == NULL) {
+    if (chip == NULL)
         abort();
-    }
     chip->ether = ether;
     chip->node = node;
     chip->stretch = 1 / (1 + ppm * 1e-6);

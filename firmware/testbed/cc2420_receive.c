@@ -51,9 +51,8 @@ static bool is_quiet(const cc2420_t *chip)
     ns_t first = chip->listening + RSSI_WINDOW;
     for (ns_t at = chip->now; at >= first;) {
         double dbm = power_until(chip, at);
-        if (dbm >= busy || dbm < quiet) {
+        if (dbm >= busy || dbm < quiet)
             return dbm < quiet;
-        }
         ns_t enters = change_before(chip, at), leaves = change_before(chip, at - RSSI_WINDOW) + RSSI_WINDOW;
         at = enters > leaves || leaves >= at ? enters : leaves;
     }
@@ -63,9 +62,8 @@ static bool is_quiet(const cc2420_t *chip)
 bool cc2420_is_clear(const cc2420_t *chip)
 {
     int mode = chip->registers[MDMCTRL0] >> 6 & 3;
-    if (!cc2420_rssi_valid(chip)) {
+    if (!cc2420_rssi_valid(chip))
         return false;
-    }
     return ((mode & 1) == 0 || is_quiet(chip)) && ((mode & 2) == 0 || !cc2420_is_in_frame(chip));
 }
 
@@ -82,9 +80,8 @@ static uint8_t demodulate(const cc2420_t *chip, int at)
     const signal_t *signal = chip->incoming;
     random_t *chance = ether_chance(chip->ether, chip->node);
     ns_t begin = signal->data + (ns_t)at * signal->byte_ns, end = begin + signal->byte_ns;
-    if (at >= signal->count || signal->to < end) {
+    if (at >= signal->count || signal->to < end)
         return (uint8_t)random_below(chance, 256);
-    }
     return ieee_damage(chance, signal->bytes[at],
                        ieee_symbol_error(-LOSS_DB + sinr(chip, signal, begin, end)));
 }
@@ -107,9 +104,8 @@ static bool frame_is_good(const cc2420_t *chip)
 {
     uint16_t fcs = 0;
     int length = chip->rx_length;
-    for (int i = 1; i <= length - 2; i++) {
+    for (int i = 1; i <= length - 2; i++)
         fcs = ieee_fcs_add(fcs, chip->frame[i]);
-    }
     return length >= 2 && chip->frame[length - 1] == (fcs & 0xFF) && chip->frame[length] == fcs >> 8;
 }
 
@@ -117,9 +113,8 @@ static bool frame_is_good(const cc2420_t *chip)
 static uint8_t stored(const cc2420_t *chip, bool good)
 {
     int length = chip->rx_length, at = chip->rx_at;
-    if (!cc2420_is_set(chip, AUTOCRC) || length < 2 || at < length - 1) {
+    if (!cc2420_is_set(chip, AUTOCRC) || length < 2 || at < length - 1)
         return chip->frame[at];
-    }
     return at == length ? (uint8_t)((good ? 0x80 : 0) | frame_correlation(chip)) : frame_rssi(chip);
 }
 
@@ -166,11 +161,10 @@ static void end_frame(cc2420_t *chip)
     chip->whole_frames++;
     bool automatic = cc2420_is_set(chip, AUTOACK) && cc2420_is_set(chip, ADR_DECODE) &&
                      cc2420_is_set(chip, AUTOCRC) && (chip->frame[1] & 0x20);
-    if (chip->crc_good && chip->rx_length >= ACK_LENGTH && (automatic || chip->ack_wanted)) {
+    if (chip->crc_good && chip->rx_length >= ACK_LENGTH && (automatic || chip->ack_wanted))
         cc2420_start_ack(chip);
-    } else {
+    else
         cc2420_search(chip);
-    }
 }
 
 static void put(cc2420_t *chip, uint8_t byte)
@@ -184,9 +178,8 @@ void cc2420_take_byte(cc2420_t *chip)
 {
     int at = chip->rx_at;
     chip->frame[at] = demodulate(chip, at);
-    if (at == 0) {
+    if (at == 0)
         chip->rx_length = chip->frame[0] & 0x7F;
-    }
     if (chip->rx_count == FIFO_SIZE) {
         overflow(chip);
         return;
@@ -196,36 +189,31 @@ void cc2420_take_byte(cc2420_t *chip)
     chip->rx_at++;
     address_t address = chip->accepted ? ADDRESS_GOOD : recognize(chip);
     chip->accepted = address == ADDRESS_GOOD;
-    if (address == ADDRESS_BAD) {
+    if (address == ADDRESS_BAD)
         refuse(chip);
-    } else if (chip->rx_at > chip->rx_length) {
+    else if (chip->rx_at > chip->rx_length)
         end_frame(chip);
-    } else {
+    else
         chip->state_at += chip->incoming->byte_ns;
-    }
 }
 
 ns_t cc2420_visible_byte(const cc2420_t *chip)
 {
     int threshold = (chip->registers[IOCFG0] & IOCFG0_THRESHOLD) + 1;
     int skip = chip->rx_length - chip->rx_at;
-    if (chip->rx_at == 0 || chip->rx_count == 0 || !chip->accepted) {
+    if (chip->rx_at == 0 || chip->rx_count == 0 || !chip->accepted)
         return chip->state_at;
-    }
-    if (chip->rx_count < threshold && threshold - chip->rx_count - 1 < skip) {
+    if (chip->rx_count < threshold && threshold - chip->rx_count - 1 < skip)
         skip = threshold - chip->rx_count - 1;
-    }
-    if (FIFO_SIZE - chip->rx_count < skip) {
+    if (FIFO_SIZE - chip->rx_count < skip)
         skip = FIFO_SIZE - chip->rx_count;
-    }
     return chip->state_at + (ns_t)skip * chip->incoming->byte_ns;
 }
 
 static bool is_synchronized(const cc2420_t *chip, const signal_t *signal)
 {
-    if (signal->sync != (chip->registers[SYNCWORD] ^ STANDARD_SYNCWORD)) {
+    if (signal->sync != (chip->registers[SYNCWORD] ^ STANDARD_SYNCWORD))
         return false;
-    }
     double error = ieee_symbol_error(-LOSS_DB + sinr(chip, signal, signal->data - SYNC_NEEDED, signal->data));
     return error <= 0 || random_unit(ether_chance(chip->ether, chip->node)) < pow(1 - error, SYNC_SYMBOLS);
 }
@@ -241,17 +229,16 @@ static void lock_on(cc2420_t *chip, const signal_t *signal)
 
 static void search_found(cc2420_t *chip, const signal_t *signal)
 {
-    if (!ether_near(signal->khz, chip->khz) || chip->listening + SYNC_NEEDED > signal->data) {
+    if (!ether_near(signal->khz, chip->khz) || chip->listening + SYNC_NEEDED > signal->data)
         cc2420_outcome(chip, signal, OUTCOME_DEAF);
-    } else if (signal->to < signal->data) {
+    else if (signal->to < signal->data)
         cc2420_outcome(chip, signal, OUTCOME_DAMAGED);
-    } else if (!ether_delivers(chip->ether, signal, chip->node)) {
+    else if (!ether_delivers(chip->ether, signal, chip->node))
         cc2420_outcome(chip, signal, OUTCOME_LOST);
-    } else if (!is_synchronized(chip, signal)) {
+    else if (!is_synchronized(chip, signal))
         cc2420_outcome(chip, signal, OUTCOME_WEAK);
-    } else {
+    else
         lock_on(chip, signal);
-    }
 }
 
 void cc2420_hear(cc2420_t *chip)
@@ -260,15 +247,14 @@ void cc2420_hear(cc2420_t *chip)
     chip->heard_count--;
     memmove(chip->heard, chip->heard + 1, (size_t)chip->heard_count * sizeof *chip->heard);
     bool near = ether_near(signal->khz, chip->khz);
-    if (chip->state == STATE_RX_SEARCH) {
+    if (chip->state == STATE_RX_SEARCH)
         search_found(chip, signal);
-    } else if (cc2420_is_sending(chip) && near) {
+    else if (cc2420_is_sending(chip) && near)
         cc2420_outcome(chip, signal, OUTCOME_SENDING);
-    } else if (chip->state == STATE_RX_OVERFLOW && near) {
+    else if (chip->state == STATE_RX_OVERFLOW && near)
         cc2420_outcome(chip, signal, OUTCOME_OVERFLOW);
-    } else if (cc2420_is_in_frame(chip) && near) {
+    else if (cc2420_is_in_frame(chip) && near)
         cc2420_outcome(chip, signal, OUTCOME_BUSY);
-    } else {
+    else
         cc2420_outcome(chip, signal, OUTCOME_DEAF);
-    }
 }

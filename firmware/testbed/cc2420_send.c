@@ -25,11 +25,10 @@ void cc2420_start_sending(cc2420_t *chip, bool ack)
     chip->tx_data = chip->state_at + sync;
     chip->signal = ether_begin(chip->ether, chip->node, chip->state_at, chip->khz, power_dbm(chip),
                                chip->tx_data, chip->byte_ns);
-    if (chip->signal == NULL) {
+    if (chip->signal == NULL)
         cc2420_fault(chip, FAULT_SIGNALS);
-    } else {
+    else
         chip->signal->sync = chip->registers[SYNCWORD] ^ STANDARD_SYNCWORD;
-    }
 }
 
 static void end_sending(cc2420_t *chip)
@@ -55,20 +54,17 @@ static void run_dry(cc2420_t *chip)
 static int fetch(const cc2420_t *chip)
 {
     bool crc = chip->acking || cc2420_is_set(chip, AUTOCRC);
-    if (crc && chip->tx_at > 0 && chip->tx_at > chip->tx_length - 2) {
+    if (crc && chip->tx_at > 0 && chip->tx_at > chip->tx_length - 2)
         return chip->tx_fcs >> (chip->tx_at == chip->tx_length ? 8 : 0) & 0xFF;
-    }
-    if (chip->acking) {
+    if (chip->acking)
         return chip->ack[chip->tx_at];
-    }
     return chip->tx_at < chip->tx_count ? chip->ram[chip->tx_at] : -1;
 }
 
 static void check_length(cc2420_t *chip, int byte)
 {
-    if (byte > 127 || byte < (cc2420_is_set(chip, AUTOCRC) ? 2 : 0)) {
+    if (byte > 127 || byte < (cc2420_is_set(chip, AUTOCRC) ? 2 : 0))
         cc2420_fault(chip, FAULT_LENGTH);
-    }
 }
 
 void cc2420_send_byte(cc2420_t *chip)
@@ -89,9 +85,8 @@ void cc2420_send_byte(cc2420_t *chip)
     } else if (chip->tx_at <= chip->tx_length - 2) {
         chip->tx_fcs = ieee_fcs_add(chip->tx_fcs, (uint8_t)byte);
     }
-    if (chip->signal != NULL) {
+    if (chip->signal != NULL)
         ether_append(chip->signal, (uint8_t)byte);
-    }
     chip->tx_at++;
     chip->state_at = chip->tx_data + (ns_t)chip->tx_at * chip->byte_ns;
 }

@@ -19,9 +19,8 @@ static void strobe_txon(cc2420_t *chip, bool only_if_clear)
     if (chip->underflow) {
         cc2420_fault(chip, FAULT_UNFLUSHED);
     } else if (cc2420_is_sending(chip)) {
-        if (!chip->acking) {
+        if (!chip->acking)
             cc2420_fault(chip, FAULT_SENDING);
-        }
     } else if (!only_if_clear) {
         cc2420_start_sending(chip, false);
     } else if (!cc2420_is_receiving(chip)) {
@@ -33,9 +32,8 @@ static void strobe_txon(cc2420_t *chip, bool only_if_clear)
 
 static void strobe_flush_rx(cc2420_t *chip)
 {
-    if (chip->rx_count > 0 && !chip->read_since_flush) {
+    if (chip->rx_count > 0 && !chip->read_since_flush)
         cc2420_fault(chip, FAULT_FLUSH);
-    }
     chip->read_since_flush = false;
     cc2420_flush_rx(chip);
     if (chip->state == STATE_RX_FRAME || chip->state == STATE_RX_OVERFLOW) {
@@ -48,19 +46,17 @@ static void strobe_flush_tx(cc2420_t *chip)
 {
     chip->tx_count = 0;
     chip->tx_sent = chip->underflow = false;
-    if (chip->state == STATE_TX_UNDERFLOW) {
+    if (chip->state == STATE_TX_UNDERFLOW)
         cc2420_start_receiving(chip);
-    }
 }
 
 static void strobe_ack(cc2420_t *chip, bool pending)
 {
     chip->ack_pending = pending;
-    if (chip->state == STATE_RX_FRAME) {
+    if (chip->state == STATE_RX_FRAME)
         chip->ack_wanted = true;
-    } else if (chip->state == STATE_RX_SEARCH && chip->crc_good) {
+    else if (chip->state == STATE_RX_SEARCH && chip->crc_good)
         cc2420_start_ack(chip);
-    }
 }
 
 static void strobe_running(cc2420_t *chip, int strobe)
@@ -103,9 +99,8 @@ static void strobe_running(cc2420_t *chip, int strobe)
 static void obey(cc2420_t *chip, int strobe)
 {
     if (strobe == SXOSCON) {
-        if (!chip->was_reset) {
+        if (!chip->was_reset)
             cc2420_fault(chip, FAULT_NO_RESET);
-        }
         if (!chip->stable && chip->oscillator_at == NEVER) {
             chip->oscillator_at = chip->now + OSCILLATOR;
             cc2420_account(chip);
@@ -175,9 +170,8 @@ static void write_register(cc2420_t *chip, int address, uint16_t value)
         cc2420_fault(chip, FAULT_READ_ONLY);
         return;
     }
-    if (!is_modelled(address, value)) {
+    if (!is_modelled(address, value))
         cc2420_fault(chip, FAULT_MODEL);
-    }
     if (address == MAIN && !(value & MAIN_RESETN)) {
         cc2420_reset(chip);
         chip->was_reset = true;
@@ -190,15 +184,13 @@ static uint8_t exchange_register(cc2420_t *chip, uint8_t byte)
     int address = chip->command & 0x3F;
     bool first = chip->position == 1;
     chip->position = first ? 2 : 0; /* another access may follow at once */
-    if (chip->command & COMMAND_READ) {
+    if (chip->command & COMMAND_READ)
         return (uint8_t)(read_register(chip, address) >> (first ? 8 : 0));
-    }
     uint8_t answer = status(chip);
-    if (first) {
+    if (first)
         chip->high = byte;
-    } else {
+    else
         write_register(chip, address, (uint16_t)(chip->high << 8 | byte));
-    }
     return answer;
 }
 
@@ -213,24 +205,21 @@ static uint8_t write_tx(cc2420_t *chip, uint8_t byte)
         chip->tx_sent = false;
         chip->tx_count = 0;
     }
-    if (chip->tx_count == FIFO_SIZE) {
+    if (chip->tx_count == FIFO_SIZE)
         cc2420_fault(chip, FAULT_FULL_TX);
-    } else {
+    else
         chip->ram[chip->tx_count++] = byte;
-    }
     return answer;
 }
 
 static void count_frames(cc2420_t *chip, uint8_t byte)
 {
-    if (chip->unread == 0) {
+    if (chip->unread == 0)
         chip->unread = byte & 0x7F;
-    } else {
+    else
         chip->unread--;
-    }
-    if (chip->unread == 0 && chip->whole_frames > 0) {
+    if (chip->unread == 0 && chip->whole_frames > 0)
         chip->whole_frames--;
-    }
 }
 
 static uint8_t read_rx(cc2420_t *chip)
@@ -238,9 +227,8 @@ static uint8_t read_rx(cc2420_t *chip)
     chip->read_since_flush = true;
     chip->frame_latch = false;
     if (chip->rx_count == 0) {
-        if (++chip->hungry > 1) {
+        if (++chip->hungry > 1)
             cc2420_fault(chip, FAULT_EMPTY_RX);
-        }
         return 0;
     }
     uint8_t byte = chip->ram[RAM_RXFIFO + chip->rx_first];
@@ -266,9 +254,8 @@ static uint8_t exchange_ram(cc2420_t *chip, uint8_t byte)
     }
     uint8_t old = chip->ram[address];
     if (!(chip->second & RAM_READ_ONLY)) {
-        if (address >= chip->tx_count && address < FIFO_SIZE) {
+        if (address >= chip->tx_count && address < FIFO_SIZE)
             cc2420_fault(chip, FAULT_RAM_FIFO);
-        }
         chip->ram[address] = byte;
     }
     return old;
@@ -282,15 +269,12 @@ static uint8_t exchange_data(cc2420_t *chip, uint8_t byte)
         cc2420_fault(chip, FAULT_MEMORY);
         return 0;
     }
-    if (chip->command & COMMAND_RAM) {
+    if (chip->command & COMMAND_RAM)
         return exchange_ram(chip, byte);
-    }
-    if (!memory) {
+    if (!memory)
         return exchange_register(chip, byte);
-    }
-    if (address == RXFIFO) {
+    if (address == RXFIFO)
         return read_rx(chip);
-    }
     return write_tx(chip, byte);
 }
 
@@ -298,9 +282,8 @@ static uint8_t exchange_data(cc2420_t *chip, uint8_t byte)
  * elsewhere. */
 static void judge_hunger(cc2420_t *chip, uint8_t command)
 {
-    if (chip->hungry > 0 && command != SFLUSHRX) {
+    if (chip->hungry > 0 && command != SFLUSHRX)
         cc2420_fault(chip, FAULT_EMPTY_RX);
-    }
     chip->hungry = 0;
 }
 
@@ -311,9 +294,8 @@ static uint8_t exchange_command(cc2420_t *chip, uint8_t byte)
     judge_hunger(chip, byte);
     chip->command = byte;
     if ((byte & COMMAND_RAM) || address >= MAIN) {
-        if (!(byte & COMMAND_RAM) && address > LAST_REGISTER && address < TXFIFO) {
+        if (!(byte & COMMAND_RAM) && address > LAST_REGISTER && address < TXFIFO)
             cc2420_fault(chip, FAULT_RESERVED);
-        }
         chip->position = 1;
     } else {
         obey(chip, address);
@@ -324,26 +306,24 @@ static uint8_t exchange_command(cc2420_t *chip, uint8_t byte)
 /* Whether the SPI works at all. */
 static bool answers(cc2420_t *chip)
 {
-    if (!chip->supply || !chip->vreg) {
+    if (!chip->supply || !chip->vreg)
         cc2420_fault(chip, FAULT_SUPPLY);
-    } else if (chip->now < chip->steady_at) {
+    else if (chip->now < chip->steady_at)
         cc2420_fault(chip, FAULT_REGULATOR);
-    } else if (chip->held) {
+    else if (chip->held)
         cc2420_fault(chip, FAULT_HELD);
-    } else if (!chip->selected) {
+    else if (!chip->selected)
         cc2420_fault(chip, FAULT_DESELECTED);
-    } else {
+    else
         return true;
-    }
     return false;
 }
 
 uint8_t cc2420_exchange(cc2420_t *chip, uint8_t out, ns_t now)
 {
     cc2420_catch_up(chip, now);
-    if (!answers(chip)) {
+    if (!answers(chip))
         return 0;
-    }
     uint8_t in = chip->position == 0 ? exchange_command(chip, out) : exchange_data(chip, out);
     cc2420_settle(chip);
     return in;
@@ -353,9 +333,8 @@ void cc2420_csn(cc2420_t *chip, bool level, ns_t now)
 {
     cc2420_catch_up(chip, now);
     bool is_register = !(chip->command & COMMAND_RAM) && (chip->command & 0x3F) < TXFIFO;
-    if (chip->position > 0 && is_register && !(chip->command & COMMAND_READ)) {
+    if (chip->position > 0 && is_register && !(chip->command & COMMAND_READ))
         cc2420_fault(chip, FAULT_BROKEN_WRITE);
-    }
     chip->selected = !level;
     chip->position = 0;
     cc2420_settle(chip);

@@ -48,9 +48,8 @@ struct ether {
 static void *allocate(int count, size_t size)
 {
     void *memory = calloc((size_t)count, size);
-    if (memory == NULL) {
+    if (memory == NULL)
         abort();
-    }
     return memory;
 }
 
@@ -71,9 +70,8 @@ ether_t *ether_make(int nodes, uint64_t seed, ether_log_t log)
         ether->sites[i].chance = random_stream(seed, STREAM_CHANCE + (uint64_t)i);
         ether->sites[i].link = random_stream(seed, STREAM_LINK + (uint64_t)i);
     }
-    for (int i = 0; i < nodes * nodes; i++) {
+    for (int i = 0; i < nodes * nodes; i++)
         ether->links[i] = (link_t){.db = SILENT_DBM, .delivery = 1};
-    }
     return ether;
 }
 
@@ -121,9 +119,8 @@ void ether_set_noise_readings(ether_t *ether, int node, const float *dbm, int co
 
 static double noise_mw(const site_t *site, ns_t at)
 {
-    if (site->readings == NULL) {
+    if (site->readings == NULL)
         return site->noise_mw;
-    }
     uint64_t number = (uint64_t)site->reading_start + at / MS(1);
     return mw_of((double)site->readings[number % (uint64_t)site->reading_count]);
 }
@@ -137,12 +134,10 @@ bool ether_near(uint32_t khz, uint32_t other)
 
 static air_t *take_air(ether_t *ether)
 {
-    if (ether->spare_count > 0) {
+    if (ether->spare_count > 0)
         return ether->spare[--ether->spare_count];
-    }
-    if (ether->live_count == SIGNALS) {
+    if (ether->live_count == SIGNALS)
         return NULL;
-    }
     air_t *air = allocate(1, sizeof *air);
     air->dbm = allocate(ether->nodes, sizeof *air->dbm);
     air->mw = allocate(ether->nodes, sizeof *air->mw);
@@ -152,9 +147,8 @@ static air_t *take_air(ether_t *ether)
 
 static double strength(const ether_t *ether, int sender, double dbm, int node)
 {
-    if (sender == ETHER_OUTSIDE) {
+    if (sender == ETHER_OUTSIDE)
         return dbm;
-    }
     const link_t *link = link_of(ether, sender, node);
     return sender == node || link->cut ? SILENT_DBM : dbm + link->db;
 }
@@ -173,9 +167,8 @@ static void announce(const ether_t *ether, const air_t *air)
 {
     for (int i = 0; i < ether->nodes; i++) {
         const site_t *site = &ether->sites[i];
-        if (!air->settled[i]) {
+        if (!air->settled[i])
             site->heard(site->radio, &air->signal);
-        }
     }
 }
 
@@ -209,17 +202,15 @@ signal_t *ether_begin(ether_t *ether, int sender, ns_t from, uint32_t khz, doubl
 
 void ether_append(signal_t *signal, uint8_t byte)
 {
-    if (signal->count < SIGNAL_BYTES) {
+    if (signal->count < SIGNAL_BYTES)
         signal->bytes[signal->count++] = byte;
-    }
 }
 
 static void log_end(const ether_t *ether, air_t *air)
 {
     air->logged = true;
-    if (ether->log.on_end != NULL) {
+    if (ether->log.on_end != NULL)
         ether->log.on_end(ether->log.log, &air->signal);
-    }
 }
 
 void ether_end(ether_t *ether, signal_t *signal, ns_t to, bool broken)
@@ -257,9 +248,8 @@ double ether_dbm(const ether_t *ether, const signal_t *signal, int node)
 
 bool ether_delivers(ether_t *ether, const signal_t *signal, int node)
 {
-    if (signal->sender == ETHER_OUTSIDE) {
+    if (signal->sender == ETHER_OUTSIDE)
         return true;
-    }
     double probability = link_of(ether, signal->sender, node)->delivery;
     return probability >= 1 || random_unit(&ether->sites[node].link) < probability;
 }
@@ -271,9 +261,8 @@ static double disturbance_mw(const ether_t *ether, int node, uint32_t khz, ns_t 
     for (int i = 0; i < ether->live_count; i++) {
         const air_t *air = ether->live[i];
         const signal_t *signal = &air->signal;
-        if (signal != without && signal->from <= at && at < signal->to && ether_near(signal->khz, khz)) {
+        if (signal != without && signal->from <= at && at < signal->to && ether_near(signal->khz, khz))
             sum += air->mw[node];
-        }
     }
     return sum;
 }
@@ -311,9 +300,8 @@ double ether_mean_power(const ether_t *ether, int node, uint32_t khz, ns_t from,
     for (int i = 0; i < ether->live_count; i++) {
         const signal_t *signal = &ether->live[i]->signal;
         ns_t on = later(signal->from, from), off = earlier(signal->to, to);
-        if (on < off && ether_near(signal->khz, khz)) {
+        if (on < off && ether_near(signal->khz, khz))
             sum += ether->live[i]->mw[node] * (double)(off - on);
-        }
     }
     return 10 * log10(sum / (double)(to - from));
 }
@@ -337,15 +325,12 @@ double ether_sinr(const ether_t *ether, const signal_t *signal, int node, ns_t f
     double worst = disturbance_mw(ether, node, signal->khz, from, signal);
     for (int i = 0; i < ether->live_count; i++) {
         const signal_t *other = &ether->live[i]->signal;
-        if (other != signal && from < other->from && other->from < to && ether->live[i]->mw[node] > 0) {
+        if (other != signal && from < other->from && other->from < to && ether->live[i]->mw[node] > 0)
             worst = fmax(worst, disturbance_mw(ether, node, signal->khz, other->from, signal));
-        }
     }
-    if (ether->sites[node].readings != NULL) {
-        for (ns_t at = (from / MS(1) + 1) * MS(1); at < to; at += MS(1)) {
+    if (ether->sites[node].readings != NULL)
+        for (ns_t at = (from / MS(1) + 1) * MS(1); at < to; at += MS(1))
             worst = fmax(worst, disturbance_mw(ether, node, signal->khz, at, signal));
-        }
-    }
     return ether_dbm(ether, signal, node) - 10 * log10(worst);
 }
 
@@ -359,22 +344,19 @@ random_t *ether_chance(ether_t *ether, int node)
 void ether_outcome(ether_t *ether, const signal_t *signal, int node, outcome_t outcome)
 {
     air_t *air = (air_t *)signal;
-    if (air->settled[node] || signal->to <= signal->from) {
+    if (air->settled[node] || signal->to <= signal->from)
         return;
-    }
     air->settled[node] = true;
-    if (ether->log.on_outcome != NULL) {
+    if (ether->log.on_outcome != NULL)
         ether->log.on_outcome(ether->log.log, signal, node, outcome, air->dbm[node]);
-    }
 }
 
 bool ether_busy(const ether_t *ether, ns_t now, ns_t until)
 {
     for (int i = 0; i < ether->live_count; i++) {
         const signal_t *signal = &ether->live[i]->signal;
-        if (signal->from < until && now < signal->to && signal->data != NEVER) {
+        if (signal->from < until && now < signal->to && signal->data != NEVER)
             return true;
-        }
     }
     return false;
 }
@@ -382,12 +364,10 @@ bool ether_busy(const ether_t *ether, ns_t now, ns_t until)
 static void settle(ether_t *ether, const air_t *air)
 {
     const signal_t *signal = &air->signal;
-    if (signal->data == NEVER) {
+    if (signal->data == NEVER)
         return;
-    }
-    for (int i = 0; i < ether->nodes; i++) {
+    for (int i = 0; i < ether->nodes; i++)
         ether_outcome(ether, signal, i, OUTCOME_DEAF);
-    }
 }
 
 void ether_tidy(ether_t *ether, ns_t now)
@@ -395,9 +375,8 @@ void ether_tidy(ether_t *ether, ns_t now)
     int kept = 0;
     for (int i = 0; i < ether->live_count; i++) {
         air_t *air = ether->live[i];
-        if (!air->logged && air->signal.to != NEVER && air->signal.to <= now) {
+        if (!air->logged && air->signal.to != NEVER && air->signal.to <= now)
             log_end(ether, air);
-        }
         if (air->logged && (now == NEVER || air->signal.to + KEPT < now)) {
             settle(ether, air);
             ether->spare[ether->spare_count++] = air;

@@ -42,9 +42,8 @@ struct hearing {
 hearing_t *hearing_make(ether_t *ether, int node)
 {
     hearing_t *hearing = calloc(1, sizeof *hearing);
-    if (hearing == NULL) {
+    if (hearing == NULL)
         abort();
-    }
     hearing->ether = ether;
     hearing->node = node;
     hearing->own_mw = pow(10, OWN_NOISE_DBM / 10);
@@ -53,9 +52,8 @@ hearing_t *hearing_make(ether_t *ether, int node)
 
 void hearing_add(hearing_t *hearing, const signal_t *signal)
 {
-    if (signal->data == NEVER) {
+    if (signal->data == NEVER)
         return;
-    }
     if (!ether_delivers(hearing->ether, signal, hearing->node)) {
         ether_outcome(hearing->ether, signal, hearing->node, OUTCOME_LOST);
         return;
@@ -65,9 +63,8 @@ void hearing_add(hearing_t *hearing, const signal_t *signal)
         return;
     }
     heard_t **place = &hearing->heard[hearing->count++];
-    if (*place == NULL && (*place = malloc(sizeof **place)) == NULL) {
+    if (*place == NULL && (*place = malloc(sizeof **place)) == NULL)
         abort();
-    }
     (*place)->signal = signal;
     (*place)->found = (*place)->busy = false;
     memset((*place)->fates, BIT_MISSED, sizeof(*place)->fates);
@@ -98,9 +95,8 @@ static heard_t *strongest(const hearing_t *hearing, tuning_t tuning, ns_t at)
     for (int i = 0; i < hearing->count; i++) {
         const signal_t *signal = hearing->heard[i]->signal;
         if (!is_on(signal, at) ||
-            !(ether_near(signal->khz, tuning.below_khz) || ether_near(signal->khz, tuning.above_khz))) {
+            !(ether_near(signal->khz, tuning.below_khz) || ether_near(signal->khz, tuning.above_khz)))
             continue;
-        }
         double dbm = ether_dbm(hearing->ether, signal, hearing->node);
         if (dbm > best_dbm) {
             best = hearing->heard[i];
@@ -115,9 +111,8 @@ static void mark(hearing_t *hearing, ns_t at, fate_t fate)
 {
     for (int i = 0; i < hearing->count; i++) {
         heard_t *heard = hearing->heard[i];
-        if (is_on(heard->signal, at) && bit_at(heard->signal, at) < sizeof heard->fates) {
+        if (is_on(heard->signal, at) && bit_at(heard->signal, at) < sizeof heard->fates)
             heard->fates[bit_at(heard->signal, at)] = (uint8_t)fate;
-        }
     }
 }
 
@@ -146,11 +141,9 @@ static bool sent_bit(const signal_t *signal, uint64_t number)
 
 static bool all_right(const heard_t *heard, int from, int to)
 {
-    for (int i = from; i < to; i++) {
-        if (heard->fates[i] != BIT_RIGHT) {
+    for (int i = from; i < to; i++)
+        if (heard->fates[i] != BIT_RIGHT)
             return false;
-        }
-    }
     return true;
 }
 
@@ -159,9 +152,8 @@ static bool preamble_found(const heard_t *heard, int before)
 {
     for (int i = 0, run = 0; i < before; i++) {
         run = heard->fates[i] == BIT_RIGHT ? run + 1 : 0;
-        if (run == RUN) {
+        if (run == RUN)
             return true;
-        }
     }
     return false;
 }
@@ -201,30 +193,26 @@ bool hearing_bit(hearing_t *hearing, tuning_t tuning, ns_t from, ns_t to)
     random_t *chance = ether_chance(hearing->ether, hearing->node);
     ns_t at = from + (to - from) / 2;
     heard_t *heard = strongest(hearing, tuning, at);
-    if (heard == NULL) {
+    if (heard == NULL)
         return random_bits(chance) & 1;
-    }
     mark(hearing, at, BIT_OTHER);
     const signal_t *signal = heard->signal;
     uint64_t number = bit_at(signal, at);
-    if (number >= (uint64_t)signal->count * 8) {
+    if (number >= (uint64_t)signal->count * 8)
         return random_bits(chance) & 1;
-    }
     double rate = is_blurred(signal, from, to) ? 0.5 : error_rate(hearing, signal, from, to);
     bool wrong = random_unit(chance) < rate;
     heard->fates[number] = wrong ? BIT_WRONG : BIT_RIGHT;
-    if (number % 8 == 7) {
+    if (number % 8 == 7)
         follow_program(hearing, heard, (int)(number / 8), at);
-    }
     return sent_bit(signal, number) ^ wrong ^ ether_near(signal->khz, tuning.below_khz);
 }
 
 int64_t hearing_phase(const hearing_t *hearing, tuning_t tuning, ns_t at)
 {
     const heard_t *heard = strongest(hearing, tuning, at);
-    if (heard == NULL) {
+    if (heard == NULL)
         return 0;
-    }
     int64_t bit_ns = (int64_t)heard->signal->byte_ns / 8;
     int64_t into = (int64_t)((at - heard->signal->data) * 8 % heard->signal->byte_ns) / 8;
     return into > bit_ns / 2 ? into - bit_ns : into;
@@ -232,9 +220,8 @@ int64_t hearing_phase(const hearing_t *hearing, tuning_t tuning, ns_t at)
 
 void hearing_sent(hearing_t *hearing, ns_t from, ns_t to)
 {
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < 16; i++)
         mark(hearing, from + (to - from) * (ns_t)(2 * i + 1) / 32, BIT_SENDING);
-    }
 }
 
 /* --- what became of signals --- */
@@ -244,9 +231,8 @@ static uint16_t crc16(const uint8_t *bytes, int count)
     unsigned crc = 0;
     for (int i = 0; i < count; i++) {
         crc ^= (unsigned)bytes[i] << 8;
-        for (int bit = 0; bit < 8; bit++) {
+        for (int bit = 0; bit < 8; bit++)
             crc = crc << 1 ^ (crc & 0x8000 ? 0x1021 : 0);
-        }
     }
     return (uint16_t)crc;
 }
@@ -254,11 +240,9 @@ static uint16_t crc16(const uint8_t *bytes, int count)
 /* The first byte after the sync word; 0: there is none. */
 static int frame_start(const signal_t *signal)
 {
-    for (int i = 2; i < signal->count; i++) {
-        if (is_sync_end(signal, i)) {
+    for (int i = 2; i < signal->count; i++)
+        if (is_sync_end(signal, i))
             return i + 1;
-        }
-    }
     return 0;
 }
 
@@ -269,9 +253,8 @@ static int frame_end(const signal_t *signal, int start)
         int crc_at = start + LENGTH_AT < signal->count ? start + header + signal->bytes[start + LENGTH_AT]
                                                        : SIGNAL_BYTES;
         if (crc_at + CRC <= signal->count && crc16(signal->bytes + start, crc_at - start) ==
-                                                 (signal->bytes[crc_at] | signal->bytes[crc_at + 1] << 8)) {
+                                                 (signal->bytes[crc_at] | signal->bytes[crc_at + 1] << 8))
             return crc_at + CRC;
-        }
     }
     return 0;
 }
@@ -283,9 +266,8 @@ typedef struct {
 static tally_t count_fates(const heard_t *heard, int from, int to)
 {
     tally_t tally = {{0}};
-    for (int i = from < 0 ? 0 : from; i < to; i++) {
+    for (int i = from < 0 ? 0 : from; i < to; i++)
         tally.of[heard->fates[i]]++;
-    }
     return tally;
 }
 
@@ -296,11 +278,9 @@ static outcome_t missed_outcome(const heard_t *heard, int from, int to)
                                                   OUTCOME_SENDING};
     tally_t tally = count_fates(heard, from, to);
     fate_t most = BIT_WRONG;
-    for (fate_t fate = 0; fate < BIT_FATES; fate++) {
-        if (fate != BIT_RIGHT && tally.of[fate] > tally.of[most]) {
+    for (fate_t fate = 0; fate < BIT_FATES; fate++)
+        if (fate != BIT_RIGHT && tally.of[fate] > tally.of[most])
             most = fate;
-        }
-    }
     return outcomes[most];
 }
 
@@ -320,27 +300,22 @@ static outcome_t found_outcome(const heard_t *heard, int start)
     int end = frame_end(signal, start) * 8;
     bool whole = end != 0 && end <= bits_sent(signal);
     tally_t tally = count_fates(heard, start * 8, whole ? end : bits_sent(signal));
-    if (tally.of[BIT_SENDING] > 0) {
+    if (tally.of[BIT_SENDING] > 0)
         return OUTCOME_SENDING;
-    }
-    if (tally.of[BIT_MISSED] > 0) {
+    if (tally.of[BIT_MISSED] > 0)
         return OUTCOME_DEAF;
-    }
     return whole && tally.of[BIT_WRONG] + tally.of[BIT_OTHER] == 0 ? OUTCOME_RECEIVED : OUTCOME_DAMAGED;
 }
 
 static outcome_t outcome_of(const heard_t *heard)
 {
     int start = frame_start(heard->signal);
-    if (heard->found) {
+    if (heard->found)
         return found_outcome(heard, start);
-    }
-    if (heard->busy) {
+    if (heard->busy)
         return OUTCOME_BUSY;
-    }
-    if (start == 0 && preamble_found(heard, bits_sent(heard->signal)) && heard->signal->to != NEVER) {
+    if (start == 0 && preamble_found(heard, bits_sent(heard->signal)) && heard->signal->to != NEVER)
         return OUTCOME_DAMAGED;
-    }
     return missed_outcome(heard, (start - BEGINNING) * 8, start != 0 ? start * 8 : bits_sent(heard->signal));
 }
 
@@ -354,25 +329,21 @@ static void forget(hearing_t *hearing, int i)
 static void judge(hearing_t *hearing, int i)
 {
     const signal_t *signal = hearing->heard[i]->signal;
-    if (signal->to > signal->from) {
+    if (signal->to > signal->from)
         ether_outcome(hearing->ether, signal, hearing->node, outcome_of(hearing->heard[i]));
-    }
     forget(hearing, i);
 }
 
 void hearing_judge(hearing_t *hearing, ns_t until)
 {
-    for (int i = hearing->count; i-- > 0;) {
-        if (hearing->heard[i]->signal->to <= until) {
+    for (int i = hearing->count; i-- > 0;)
+        if (hearing->heard[i]->signal->to <= until)
             judge(hearing, i);
-        }
-    }
 }
 
 void hearing_stop(hearing_t *hearing)
 {
-    while (hearing->count > 0) {
+    while (hearing->count > 0)
         judge(hearing, hearing->count - 1);
-    }
     hearing->frame_until = 0;
 }

@@ -40,14 +40,12 @@ typedef struct {
  */
 static int ahead_ms(const testbed_t *bed, watch_t *watch)
 {
-    if (bed->pace <= 0 || interrupted) {
+    if (bed->pace <= 0 || interrupted)
         return 0;
-    }
     ns_t due = watch->zero + (ns_t)((double)bed->now / bed->pace);
     ns_t real = real_now();
-    if (real > due + SLIP) {
+    if (real > due + SLIP)
         watch->zero += real - due;
-    }
     ns_t ahead = due > real ? due - real : 0;
     return (int)((ahead < SECOND ? ahead : SECOND) / MS(1));
 }
@@ -58,31 +56,26 @@ static void show_ports(testbed_t *bed)
 {
     for (int i = 0; i < bed->node_count; i++) {
         const port_t *port = bed->nodes[i].port;
-        if (port == NULL) {
+        if (port == NULL)
             continue;
-        }
         truth_begin(&bed->truth, 0, "port", i);
-        if (port_tcp(port) >= 0) {
+        if (port_tcp(port) >= 0)
             truth_number(&bed->truth, "tcp", (uint64_t)port_tcp(port));
-        } else {
+        else
             truth_null(&bed->truth, "tcp");
-        }
-        if (port_pty(port) != NULL) {
+        if (port_pty(port) != NULL)
             truth_text(&bed->truth, "pty", port_pty(port));
-        } else {
+        else
             truth_null(&bed->truth, "pty");
-        }
         truth_end(&bed->truth);
     }
 }
 
 static bool clients_missing(const testbed_t *bed)
 {
-    for (int i = 0; i < bed->port_count; i++) {
-        if (port_tcp(bed->ports[i]) >= 0 && !port_had_client(bed->ports[i])) {
+    for (int i = 0; i < bed->port_count; i++)
+        if (port_tcp(bed->ports[i]) >= 0 && !port_had_client(bed->ports[i]))
             return true;
-        }
-    }
     return false;
 }
 
@@ -95,16 +88,13 @@ static void begin(testbed_t *bed)
     truth_end(&bed->truth);
     show_ports(bed);
     truth_flush(&bed->truth);
-    while (bed->wait && clients_missing(bed) && !interrupted) {
+    while (bed->wait && clients_missing(bed) && !interrupted)
         ports_poll(bed->ports, bed->port_count, 100);
-    }
     for (int i = 0; i < bed->node_count; i++) {
-        if (bed->start_cycles > 0) {
+        if (bed->start_cycles > 0)
             atmega_start_cycles(bed->nodes[i].mcu, bed->start_cycles);
-        }
-        if (bed->measures.every > 0) {
+        if (bed->measures.every > 0)
             atmega_measure(bed->nodes[i].mcu);
-        }
         node_on(&bed->nodes[i], bed->nodes[i].start);
     }
 }
@@ -115,15 +105,12 @@ static void tend_ports(testbed_t *bed, watch_t *watch)
     truth_flush(&bed->truth);
     for (int wait = ahead_ms(bed, watch);; wait = ahead_ms(bed, watch)) {
         ports_poll(bed->ports, bed->port_count, wait);
-        if (wait == 0 || interrupted) {
+        if (wait == 0 || interrupted)
             break;
-        }
     }
-    for (int i = 0; i < bed->node_count; i++) {
-        if (bed->nodes[i].port != NULL) {
+    for (int i = 0; i < bed->node_count; i++)
+        if (bed->nodes[i].port != NULL)
             node_take_input(&bed->nodes[i]);
-        }
-    }
 }
 
 static void show_all(testbed_t *bed, void (*show)(node_t *node))
@@ -164,29 +151,25 @@ static ns_t next_appointment(const testbed_t *bed, ns_t tend_at)
 static ns_t next_wake(const testbed_t *bed)
 {
     ns_t next = NEVER;
-    for (int i = 0; i < bed->node_count; i++) {
+    for (int i = 0; i < bed->node_count; i++)
         next = sooner(next, atmega_idle_until(bed->nodes[i].mcu));
-    }
     return next;
 }
 
 /* All to `until`, those apart who would only sleep. */
 static void run_slice(testbed_t *bed, ns_t until)
 {
-    for (int i = 0; i < bed->node_count; i++) {
-        if (atmega_idle_until(bed->nodes[i].mcu) < until) {
+    for (int i = 0; i < bed->node_count; i++)
+        if (atmega_idle_until(bed->nodes[i].mcu) < until)
             node_run(&bed->nodes[i], until);
-        }
-    }
     bed->now = until;
 }
 
 /* The next slice's end: while all sleep nothing can begin, so it may lie that much later. */
 static ns_t slice_end(const testbed_t *bed, ns_t limit)
 {
-    if (ether_busy(bed->ether, bed->now, bed->now + ETHER_AHEAD)) {
+    if (ether_busy(bed->ether, bed->now, bed->now + ETHER_AHEAD))
         return sooner(bed->now + ETHER_SLICE, limit);
-    }
     ns_t wake = next_wake(bed);
     ns_t from = wake > bed->now ? wake : bed->now;
     return from > limit ? limit : sooner(from + ETHER_AHEAD, limit);
@@ -214,12 +197,10 @@ static uint64_t run(testbed_t *bed, watch_t *watch)
 
 static void finish(testbed_t *bed, uint64_t slices, const watch_t *watch)
 {
-    for (int i = 0; i < bed->node_count; i++) {
+    for (int i = 0; i < bed->node_count; i++)
         node_run(&bed->nodes[i], bed->now);
-    }
-    if (bed->measures.every > 0) {
+    if (bed->measures.every > 0)
         show_all(bed, node_show_use);
-    }
     show_all(bed, node_show_states);
     ether_tidy(bed->ether, NEVER);
     truth_flush(&bed->truth);
@@ -227,13 +208,11 @@ static void finish(testbed_t *bed, uint64_t slices, const watch_t *watch)
     truth_begin(&bed->truth, bed->now, "end", TRUTH_NOBODY);
     truth_text(&bed->truth, "reason", interrupted ? "interrupted" : "end");
     truth_number(&bed->truth, "slices", slices);
-    if (bed->pace > 0) {
+    if (bed->pace > 0)
         truth_real(&bed->truth, "seconds", (double)(real_now() - watch->began) / 1e9);
-    }
     truth_end(&bed->truth);
-    for (int i = 0; i < bed->port_count; i++) {
+    for (int i = 0; i < bed->port_count; i++)
         port_close(bed->ports[i]);
-    }
 }
 
 /* ---- Start ---- */
@@ -241,9 +220,8 @@ static void finish(testbed_t *bed, uint64_t slices, const watch_t *watch)
 static FILE *open_file(const char *path, const char *mode, FILE *standard)
 {
     FILE *file = strcmp(path, "-") == 0 ? standard : fopen(path, mode);
-    if (file == NULL) {
+    if (file == NULL)
         fprintf(stderr, "%s: %s\n", path, strerror(errno));
-    }
     return file;
 }
 
@@ -263,9 +241,8 @@ int main(int count, char **arguments)
     }
     FILE *scenario = open_file(arguments[1], "r", stdin);
     testbed_t bed = {.end = NEVER, .truth.file = open_file(count > 2 ? arguments[2] : "-", "w", stdout)};
-    if (scenario == NULL || bed.truth.file == NULL || !scenario_read(&bed, scenario)) {
+    if (scenario == NULL || bed.truth.file == NULL || !scenario_read(&bed, scenario))
         return 2;
-    }
     expect_interruption();
     begin(&bed);
     ns_t began = real_now();

@@ -71,9 +71,8 @@ static bool spi_is_on(const mica2_t *board)
 static bool byte_in(void *param, uint8_t byte, bool driven)
 {
     mica2_t *board = param;
-    if (driven && drives_data(board) && spi_is_on(board)) {
+    if (driven && drives_data(board) && spi_is_on(board))
         report(board, &board->fought, "mica2: the data pin was driven while the radio drove it");
-    }
     return atmega_spi_shifted(board->mcu, byte);
 }
 
@@ -84,9 +83,8 @@ static uint8_t byte_out(void *param)
     mica2_t *board = param;
     uint8_t byte = atmega_spi_taken(board->mcu);
     bool floats = cc1000_is_sending(board->chip) && spi_is_on(board) && !drives_data(board);
-    if (floats && board->floats) {
+    if (floats && board->floats)
         report(board, &board->floated, "mica2: the data pin was not driven while the radio sent");
-    }
     board->floats = floats;
     return drives_data(board) ? byte : 0xFF;
 }
@@ -94,11 +92,10 @@ static uint8_t byte_out(void *param)
 static void drive_pdata(void *param, bool high)
 {
     mica2_t *board = param;
-    if ((atmega_data(board->mcu)[DATA_DDRD] & 1 << PDATA) != 0) {
+    if ((atmega_data(board->mcu)[DATA_DDRD] & 1 << PDATA) != 0)
         report(board, &board->clashed, "mica2: PDATA was driven while the radio drove it");
-    } else {
+    else
         avr_raise_irq(board->pdata, high);
-    }
 }
 
 static void drive_chp_out(void *param, bool high)
@@ -152,9 +149,8 @@ static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, boa
                   void *owner)
 {
     mica2_t *board = calloc(1, sizeof *board);
-    if (board == NULL) {
+    if (board == NULL)
         abort();
-    }
     cc1000_wires_t wires = {board, wake, byte_in, byte_out, drive_pdata, drive_chp_out, on_fault};
     board->mcu = mcu;
     board->fault = fault;

@@ -32,9 +32,8 @@ static void wake(void *param, ns_t when)
 static void on_pin(void *param, cc2420_pin_t pin, bool level)
 {
     avr_irq_t *wire = ((micaz_t *)param)->pins[pin];
-    if (wire != NULL) {
+    if (wire != NULL)
         avr_raise_irq(wire, level);
-    }
 }
 
 static void on_fault(void *param, const char *what)
@@ -84,9 +83,8 @@ static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, boa
                   void *owner)
 {
     micaz_t *board = calloc(1, sizeof *board);
-    if (board == NULL) {
+    if (board == NULL)
         abort();
-    }
     cc2420_host_t host = {.at = wake, .on_pin = on_pin, .on_fault = on_fault, .owner = board};
     board->mcu = mcu;
     board->fault = fault;

@@ -50,15 +50,13 @@ static bool is_whole(const uint8_t *recorder, uint16_t next)
 static void read_recorder(node_t *node)
 {
     const uint8_t *recorder = atmega_data(node->mcu) + node->recorder;
-    if (node->recorder == 0 || recorder[0] != RECORDER_FORMAT || recorder[1] == 0) {
+    if (node->recorder == 0 || recorder[0] != RECORDER_FORMAT || recorder[1] == 0)
         return;
-    }
     uint16_t next = word_at(recorder + 2);
     uint16_t fresh = (uint16_t)(next - node->recorder_next);
     uint8_t size = recorder[1];
-    if (fresh == 0 || !is_whole(recorder, next)) {
+    if (fresh == 0 || !is_whole(recorder, next))
         return;
-    }
     if (fresh > INT16_MAX) { /* it counts from 0 again: a program run wild has come to its own beginning */
         show_reset(node, "jump");
         node->recorder_next = 0;
@@ -68,18 +66,16 @@ static void read_recorder(node_t *node)
         show_missed(node, (uint16_t)(fresh - size));
         node->recorder_next = (uint16_t)(next - size);
     }
-    for (; node->recorder_next != next; node->recorder_next++) {
+    for (; node->recorder_next != next; node->recorder_next++)
         show_entry(node, recorder + RECORDER_HEAD + node->recorder_next % size * RECORDER_ENTRY);
-    }
 }
 
 /* A program that starts clears it; until then nobody may take what RAM happens to hold for events. */
 static void clear_recorder(node_t *node)
 {
     node->recorder_next = 0;
-    if (node->recorder != 0) {
+    if (node->recorder != 0)
         memset(atmega_data(node->mcu) + node->recorder, 0, RECORDER_HEAD);
-    }
 }
 
 /* ---- What the processor tells ---- */
@@ -107,21 +103,18 @@ static void show_line(node_t *node)
 static void on_uart(void *owner, uint8_t byte)
 {
     node_t *node = owner;
-    if (node->port != NULL) {
+    if (node->port != NULL)
         port_put(node->port, byte);
-    }
     node->line[node->line_count++] = byte;
-    if (node->line_count == NODE_LINE || (byte == 0x7E && node->line_count > 1)) {
+    if (node->line_count == NODE_LINE || (byte == 0x7E && node->line_count > 1))
         show_line(node);
-    }
 }
 
 static void on_leds(void *owner, uint8_t lit)
 {
     node_t *node = owner;
-    for (int i = 0; i < NODE_LEDS; i++) {
+    for (int i = 0; i < NODE_LEDS; i++)
         meter_enter(&node->leds[i], lit >> i & 1, atmega_now(node->mcu));
-    }
     truth_begin(node->truth, atmega_now(node->mcu), "leds", node->number);
     truth_number(node->truth, "lit", lit);
     truth_end(node->truth);
@@ -131,14 +124,12 @@ static void on_reset(void *owner, reset_cause_t cause)
 {
     static const char *const causes[] = {"power-on", "button", "brown-out", "watchdog"};
     node_t *node = owner;
-    if (cause != RESET_POWER_ON) {
+    if (cause != RESET_POWER_ON)
         read_recorder(node);
-    }
     clear_recorder(node);
     show_reset(node, causes[cause]);
-    if (node->sensors != NULL) {
+    if (node->sensors != NULL)
         sensors_look(node->sensors);
-    }
 }
 
 /* ---- The mote ---- */
@@ -149,9 +140,8 @@ bool node_make(node_t *node, const board_t *board, const char *image, double mai
     atmega_watch_t watch = {on_fault, on_uart, on_leds, on_reset, node};
     node->board = board;
     node->mcu = atmega_make(image, main_ppm, crystal_ppm, watch);
-    if (node->mcu == NULL) {
+    if (node->mcu == NULL)
         return false;
-    }
     node->radio = board->make(node->mcu, ether, node->number, radio_ppm, on_fault, node);
     return true;
 }
@@ -232,17 +222,15 @@ void node_off(node_t *node)
         show_power(node, atmega_now(node->mcu), false);
         node->board->power(node->radio, false);
         atmega_off(node->mcu);
-        if (node->sensors != NULL) {
+        if (node->sensors != NULL)
             sensors_look(node->sensors);
-        }
     }
 }
 
 void node_reset(node_t *node)
 {
-    if (atmega_is_on(node->mcu)) {
+    if (atmega_is_on(node->mcu))
         atmega_reset(node->mcu, RESET_BUTTON);
-    }
 }
 
 /* The detector holds the processor in reset until the supply is back; RAM keeps its contents at any voltage
@@ -275,24 +263,19 @@ static bool is_spared(const node_t *node, uint16_t address)
     uint16_t stack = word_at(data + 0x5D);
     uint16_t recorder_size = (uint16_t)(RECORDER_HEAD + RECORDER_ENTRY * data[node->recorder + 1]);
     if (address > stack ||
-        (node->recorder != 0 && is_within(&(stretch_t){"", node->recorder, recorder_size}, address))) {
+        (node->recorder != 0 && is_within(&(stretch_t){"", node->recorder, recorder_size}, address)))
         return true;
-    }
-    for (int i = 0; i < node->spare_count; i++) {
-        if (is_within(&node->spares[i], address)) {
+    for (int i = 0; i < node->spare_count; i++)
+        if (is_within(&node->spares[i], address))
             return true;
-        }
-    }
     return false;
 }
 
 static bool all_spared(const node_t *node)
 {
-    for (uint16_t address = ATMEGA_RAM; address <= ATMEGA_RAM_END; address++) {
-        if (!is_spared(node, address)) {
+    for (uint16_t address = ATMEGA_RAM; address <= ATMEGA_RAM_END; address++)
+        if (!is_spared(node, address))
             return false;
-        }
-    }
     return true;
 }
 
@@ -313,9 +296,8 @@ void node_corrupt(node_t *node, int count)
 
 void node_show_clock(node_t *node)
 {
-    if (!atmega_is_on(node->mcu)) {
+    if (!atmega_is_on(node->mcu))
         return;
-    }
     const uint8_t *data = atmega_data(node->mcu);
     truth_begin(node->truth, atmega_now(node->mcu), "clock", node->number);
     truth_number(node->truth, "crystal", atmega_crystal_cycles(node->mcu));
@@ -355,9 +337,8 @@ void node_show_use(node_t *node)
 /* A state in which it never was is left out. */
 static void show_spent(node_t *node, const char *name, ns_t spent)
 {
-    if (spent > 0) {
+    if (spent > 0)
         truth_number(node->truth, name, spent);
-    }
 }
 
 static void show_processor(node_t *node)
@@ -367,9 +348,8 @@ static void show_processor(node_t *node)
         "starting", "off",
     };
     truth_object(node->truth, "processor");
-    for (processor_state_t state = 0; state < PROCESSOR_STATES; state++) {
+    for (processor_state_t state = 0; state < PROCESSOR_STATES; state++)
         show_spent(node, names[state], atmega_spent(node->mcu, state));
-    }
     truth_object_end(node->truth);
 }
 
@@ -379,9 +359,8 @@ static void show_radio(node_t *node, ns_t now)
         "off", "down", "starting", "idle", "calibrating", "receiving", "sending",
     };
     truth_object(node->truth, "radio");
-    for (radio_state_t state = 0; state < RADIO_STATES; state++) {
+    for (radio_state_t state = 0; state < RADIO_STATES; state++)
         show_spent(node, names[state], node->board->spent(node->radio, state, now));
-    }
     truth_object_end(node->truth);
 }
 
@@ -393,14 +372,12 @@ void node_show_states(node_t *node)
     show_processor(node);
     show_radio(node, now);
     truth_object(node->truth, "leds");
-    for (int i = 0; i < NODE_LEDS; i++) {
+    for (int i = 0; i < NODE_LEDS; i++)
         show_spent(node, colours[i], meter_spent(&node->leds[i], 1, now));
-    }
     truth_object_end(node->truth);
     truth_object(node->truth, "sensors");
-    for (int i = 0; node->sensors != NULL && sensors_name(node->sensors, i) != NULL; i++) {
+    for (int i = 0; node->sensors != NULL && sensors_name(node->sensors, i) != NULL; i++)
         show_spent(node, sensors_name(node->sensors, i), sensors_powered(node->sensors, i));
-    }
     truth_object_end(node->truth);
     truth_object(node->truth, "starts");
     truth_number(node->truth, "processor", atmega_starts(node->mcu));
@@ -422,7 +399,6 @@ void node_take_input(node_t *node)
     uint8_t bytes[256];
     int room = atmega_uart_room(node->mcu);
     int count = port_take(node->port, bytes, room < (int)sizeof bytes ? room : (int)sizeof bytes);
-    if (count > 0) {
+    if (count > 0)
         atmega_uart_feed(node->mcu, bytes, count);
-    }
 }

@@ -78,9 +78,8 @@ static int number_of(int fd)
 static bool link_to(const char *pty, const char *link)
 {
     char before[16];
-    if (readlink(link, before, sizeof before) > 0 && strncmp(before, "/dev/pts/", 9) == 0) {
+    if (readlink(link, before, sizeof before) > 0 && strncmp(before, "/dev/pts/", 9) == 0)
         unlink(link);
-    }
     if (symlink(pty, link) != 0) {
         fprintf(stderr, "%s cannot be made a link to a pty: %s\n", link, strerror(errno));
         return false;
@@ -101,9 +100,8 @@ static bool open_pty(port_t *port, const char *link)
     }
     peer_open(&port->pty, fd);
     port->pty_other_end = other;
-    if (!link_to(name, link)) {
+    if (!link_to(name, link))
         return false;
-    }
     port->link = strdup(link);
     return true;
 }
@@ -112,18 +110,16 @@ port_t *port_open(int tcp, const char *link)
 {
     port_t *port = calloc(1, sizeof *port);
     port->listener = port->tcp = port->pty.fd = port->pty_other_end = -1;
-    for (int i = 0; i < CLIENTS; i++) {
+    for (int i = 0; i < CLIENTS; i++)
         port->clients[i].fd = -1;
-    }
     bool good = true;
     if (tcp >= 0) {
         port->listener = listen_on(tcp);
         good = port->listener >= 0;
         port->tcp = good ? number_of(port->listener) : -1;
     }
-    if (good && link != NULL) {
+    if (good && link != NULL)
         good = open_pty(port, link);
-    }
     if (!good) {
         port_close(port);
         return NULL;
@@ -133,19 +129,15 @@ port_t *port_open(int tcp, const char *link)
 
 void port_close(port_t *port)
 {
-    for (int i = 0; i < CLIENTS; i++) {
+    for (int i = 0; i < CLIENTS; i++)
         peer_close(&port->clients[i]);
-    }
     peer_close(&port->pty);
-    if (port->pty_other_end >= 0) {
+    if (port->pty_other_end >= 0)
         close(port->pty_other_end);
-    }
-    if (port->listener >= 0) {
+    if (port->listener >= 0)
         close(port->listener);
-    }
-    if (port->link != NULL) {
+    if (port->link != NULL)
         unlink(port->link);
-    }
     free(port->link);
     free(port);
 }
@@ -169,23 +161,19 @@ bool port_had_client(const port_t *port)
 
 static bool peer_put(peer_t *peer, uint8_t byte)
 {
-    if (peer->fd < 0) {
+    if (peer->fd < 0)
         return true;
-    }
-    if (peer->count == PENDING) {
+    if (peer->count == PENDING)
         return false;
-    }
     peer->pending[peer->count++] = byte;
     return true;
 }
 
 void port_put(port_t *port, uint8_t byte)
 {
-    for (int i = 0; i < CLIENTS; i++) {
-        if (!peer_put(&port->clients[i], byte)) {
+    for (int i = 0; i < CLIENTS; i++)
+        if (!peer_put(&port->clients[i], byte))
             peer_close(&port->clients[i]);
-        }
-    }
     peer_put(&port->pty, byte);
 }
 
@@ -202,9 +190,8 @@ int port_take(port_t *port, uint8_t *bytes, int most)
 static bool peer_send(peer_t *peer)
 {
     ssize_t sent = write(peer->fd, peer->pending, (size_t)peer->count);
-    if (sent < 0) {
+    if (sent < 0)
         return errno == EAGAIN || errno == EINTR;
-    }
     peer->count -= (int)sent;
     memmove(peer->pending, peer->pending + sent, (size_t)peer->count);
     return true;
@@ -213,22 +200,19 @@ static bool peer_send(peer_t *peer)
 static bool peer_receive(port_t *port, const peer_t *peer)
 {
     int room = INPUT - port->input_count;
-    if (room == 0) {
+    if (room == 0)
         return true;
-    }
     ssize_t got = read(peer->fd, port->input + port->input_count, (size_t)room);
-    if (got > 0) {
+    if (got > 0)
         port->input_count += (int)got;
-    }
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 static void let_in(port_t *port)
 {
     int fd = accept(port->listener, NULL, NULL);
-    if (fd < 0) {
+    if (fd < 0)
         return;
-    }
     int yes = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     for (int i = 0; i < CLIENTS; i++) {
@@ -243,9 +227,8 @@ static void let_in(port_t *port)
 
 static bool peer_serve(port_t *port, peer_t *peer, short events)
 {
-    if ((events & (POLLIN | POLLHUP | POLLERR)) && !peer_receive(port, peer)) {
+    if ((events & (POLLIN | POLLHUP | POLLERR)) && !peer_receive(port, peer))
         return false;
-    }
     return peer->count == 0 || peer_send(peer);
 }
 
@@ -258,36 +241,28 @@ static void ask(const port_t *port, struct pollfd *fds)
 {
     fds[0] = (struct pollfd){port->listener, POLLIN, 0};
     fds[1] = (struct pollfd){port->pty.fd, peer_wants(port, &port->pty), 0};
-    for (int i = 0; i < CLIENTS; i++) {
+    for (int i = 0; i < CLIENTS; i++)
         fds[2 + i] = (struct pollfd){port->clients[i].fd, peer_wants(port, &port->clients[i]), 0};
-    }
 }
 
 static void answer(port_t *port, const struct pollfd *fds)
 {
-    if (fds[1].revents != 0) {
+    if (fds[1].revents != 0)
         peer_serve(port, &port->pty, fds[1].revents);
-    }
-    for (int i = 0; i < CLIENTS; i++) {
-        if (fds[2 + i].revents != 0 && !peer_serve(port, &port->clients[i], fds[2 + i].revents)) {
+    for (int i = 0; i < CLIENTS; i++)
+        if (fds[2 + i].revents != 0 && !peer_serve(port, &port->clients[i], fds[2 + i].revents))
             peer_close(&port->clients[i]);
-        }
-    }
-    if (fds[0].revents != 0) {
+    if (fds[0].revents != 0)
         let_in(port);
-    }
 }
 
 void ports_poll(port_t *const *ports, int count, int ms)
 {
     static struct pollfd fds[PORTS_MOST * FDS];
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         ask(ports[i], fds + i * FDS);
-    }
-    if (poll(fds, (nfds_t)(count * FDS), ms) <= 0) {
+    if (poll(fds, (nfds_t)(count * FDS), ms) <= 0)
         return;
-    }
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         answer(ports[i], fds + i * FDS);
-    }
 }

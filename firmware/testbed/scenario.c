@@ -9,9 +9,8 @@ enum { NODES_MOST = 256, LINE_MOST = 8192, PPM_MOST = 100000, START_MOST = 65536
 
 static const char *take_seed(testbed_t *bed, const word_t *words)
 {
-    if (bed->ether != NULL) {
+    if (bed->ether != NULL)
         return "the seed comes before the nodes";
-    }
     bed->seed = words[0].number;
     return NULL;
 }
@@ -21,11 +20,10 @@ static void on_end(void *log, const signal_t *signal)
     truth_t *truth = &((testbed_t *)log)->truth;
     truth_begin(truth, signal->to, "signal", TRUTH_NOBODY);
     truth_number(truth, "number", signal->number);
-    if (signal->sender == ETHER_OUTSIDE) {
+    if (signal->sender == ETHER_OUTSIDE)
         truth_null(truth, "node");
-    } else {
+    else
         truth_number(truth, "node", (uint64_t)signal->sender);
-    }
     truth_number(truth, "khz", signal->khz);
     truth_real(truth, "dbm", signal->dbm);
     truth_number(truth, "from", signal->from);
@@ -51,9 +49,8 @@ static void on_outcome(void *log, const signal_t *signal, int node, outcome_t ou
 
 static const char *take_nodes(testbed_t *bed, const word_t *words)
 {
-    if (bed->ether != NULL || words[0].number == 0 || words[0].number > NODES_MOST) {
+    if (bed->ether != NULL || words[0].number == 0 || words[0].number > NODES_MOST)
         return "there can be 1 to 256 nodes, and they are counted once";
-    }
     bed->node_count = (int)words[0].number;
     bed->nodes = calloc((size_t)bed->node_count, sizeof *bed->nodes);
     bed->ports = calloc((size_t)bed->node_count, sizeof(port_t *));
@@ -69,21 +66,16 @@ static const char *take_node(testbed_t *bed, const word_t *words)
 {
     node_t *node = &bed->nodes[words[0].number];
     const board_t *board = board_named(words[1].text);
-    if (board == NULL) {
+    if (board == NULL)
         return board_names;
-    }
-    if (node->board != NULL) {
+    if (node->board != NULL)
         return "this node is there already";
-    }
-    for (int i = 3; i < 6; i++) {
-        if (words[i].real < -PPM_MOST || words[i].real > PPM_MOST) {
+    for (int i = 3; i < 6; i++)
+        if (words[i].real < -PPM_MOST || words[i].real > PPM_MOST)
             return "no crystal is that wrong";
-        }
-    }
     node->start = words[2].time;
-    if (!node_make(node, board, words[6].text, words[3].real, words[4].real, words[5].real, bed->ether)) {
+    if (!node_make(node, board, words[6].text, words[3].real, words[4].real, words[5].real, bed->ether))
         return "its image cannot be used";
-    }
     return NULL;
 }
 
@@ -99,9 +91,8 @@ static const char *const unmade = "the node's own line comes first";
 static const char *take_supply(testbed_t *bed, const word_t *words)
 {
     node_t *node = made(bed, words);
-    if (node == NULL) {
+    if (node == NULL)
         return unmade;
-    }
     atmega_supply(node->mcu, (uint32_t)words[1].number);
     return NULL;
 }
@@ -109,12 +100,10 @@ static const char *take_supply(testbed_t *bed, const word_t *words)
 static const char *take_adc(testbed_t *bed, const word_t *words)
 {
     node_t *node = made(bed, words);
-    if (node == NULL) {
+    if (node == NULL)
         return unmade;
-    }
-    if (words[1].number >= NODE_ADC_CHANNELS) {
+    if (words[1].number >= NODE_ADC_CHANNELS)
         return "the ADC has channels 0 to 7";
-    }
     node_set_channel(node, (int)words[1].number, (uint32_t)words[2].number);
     return NULL;
 }
@@ -122,21 +111,18 @@ static const char *take_adc(testbed_t *bed, const word_t *words)
 static const char *take_sensors(testbed_t *bed, const word_t *words)
 {
     node_t *node = made(bed, words);
-    if (node == NULL) {
+    if (node == NULL)
         return unmade;
-    }
-    if (node->sensors != NULL) {
+    if (node->sensors != NULL)
         return "a mote has one sensor board";
-    }
     return node_add_sensors(node, words[1].text) ? NULL : sensor_board_names;
 }
 
 static const char *take_unwired(testbed_t *bed, const word_t *words)
 {
     const node_t *node = made(bed, words);
-    if (node == NULL) {
+    if (node == NULL)
         return unmade;
-    }
     return node->board->unwire(node->radio, words[1].text)
                ? NULL
                : "a MICAz has wires fifo, fifop and sfd, a MICA2 none of them";
@@ -145,12 +131,10 @@ static const char *take_unwired(testbed_t *bed, const word_t *words)
 static const char *take_eeprom(testbed_t *bed, const word_t *words)
 {
     node_t *node = made(bed, words);
-    if (node == NULL) {
+    if (node == NULL)
         return unmade;
-    }
-    if (words[1].number > 4096 || (uint64_t)words[2].count > 4096 - words[1].number) {
+    if (words[1].number > 4096 || (uint64_t)words[2].count > 4096 - words[1].number)
         return "the EEPROM has 4096 bytes";
-    }
     atmega_eeprom_write(node->mcu, (uint16_t)words[1].number, words[2].bytes, (uint16_t)words[2].count);
     return NULL;
 }
@@ -161,24 +145,20 @@ static const char *take_recorder(testbed_t *bed, const word_t *words)
     node_t *there = node != NULL && words[1].number >= ATMEGA_RAM && words[1].number < ATMEGA_RAM_END - 4
                         ? node
                         : NULL;
-    if (there == NULL) {
+    if (there == NULL)
         return node == NULL ? unmade : "not in RAM";
-    }
     there->recorder = (uint16_t)words[1].number;
     return NULL;
 }
 
 static const char *add_stretch(stretch_t *list, int *count, int most, const char *name, const word_t *place)
 {
-    if (strlen(name) >= sizeof list->name) {
+    if (strlen(name) >= sizeof list->name)
         return "too long a name";
-    }
-    if (*count == most) {
+    if (*count == most)
         return "too many of these";
-    }
-    if (place[0].number > ATMEGA_RAM_END || place[1].number > ATMEGA_RAM_END + 1 - place[0].number) {
+    if (place[0].number > ATMEGA_RAM_END || place[1].number > ATMEGA_RAM_END + 1 - place[0].number)
         return "not in data memory";
-    }
     stretch_t *stretch = &list[(*count)++];
     snprintf(stretch->name, sizeof stretch->name, "%s", name);
     stretch->address = (uint16_t)place[0].number;
@@ -218,9 +198,8 @@ static const char *take_states(testbed_t *bed, const word_t *words)
 
 static const char *take_oscillator(testbed_t *bed, const word_t *words)
 {
-    if (words[0].number == 0 || words[0].number > START_MOST) {
+    if (words[0].number == 0 || words[0].number > START_MOST)
         return "an oscillator starts within 1 to 65536 cycles";
-    }
     bed->start_cycles = (uint32_t)words[0].number;
     return NULL;
 }
@@ -233,9 +212,8 @@ static const char *take_gain(testbed_t *bed, const word_t *words)
 
 static const char *take_deliver(testbed_t *bed, const word_t *words)
 {
-    if (words[2].real < 0 || words[2].real > 1) {
+    if (words[2].real < 0 || words[2].real > 1)
         return "a probability is from 0 to 1";
-    }
     ether_set_delivery(bed->ether, (int)words[0].number, (int)words[1].number, words[2].real);
     return NULL;
 }
@@ -258,9 +236,8 @@ struct readings {
 static const char *read_readings(const char *path, readings_t *readings)
 {
     FILE *file = fopen(path, "r");
-    if (file == NULL) {
+    if (file == NULL)
         return "the readings cannot be opened";
-    }
     int room = 0;
     float dbm;
     while (fscanf(file, "%f", &dbm) == 1) {
@@ -279,16 +256,14 @@ static const char *take_readings(testbed_t *bed, const word_t *words)
 {
     static readings_t *all;
     readings_t *readings = all;
-    while (readings != NULL && strcmp(readings->path, words[2].text) != 0) {
+    while (readings != NULL && strcmp(readings->path, words[2].text) != 0)
         readings = readings->others;
-    }
     if (readings == NULL) {
         readings = calloc(1, sizeof *readings);
         readings->path = strdup(words[2].text);
         const char *wrong = read_readings(words[2].text, readings);
-        if (wrong != NULL) {
+        if (wrong != NULL)
             return wrong;
-        }
         readings->others = all;
         all = readings;
     }
@@ -303,13 +278,11 @@ static const char *take_port(testbed_t *bed, const word_t *words)
     bool tcp = strcmp(words[1].text, "-") != 0;
     char *end = NULL;
     long number = tcp ? strtol(words[1].text, &end, 10) : -1;
-    if (node->port != NULL || (tcp && (*end != '\0' || number < 0 || number > 65535))) {
+    if (node->port != NULL || (tcp && (*end != '\0' || number < 0 || number > 65535)))
         return "one port a node: a number from 0 to 65535, or -";
-    }
     node->port = port_open((int)number, strcmp(words[2].text, "-") != 0 ? words[2].text : NULL);
-    if (node->port == NULL) {
+    if (node->port == NULL)
         return "the port cannot be opened";
-    }
     bed->ports[bed->port_count++] = node->port;
     return NULL;
 }
@@ -374,16 +347,13 @@ static const struct {
 static const char *take_line(testbed_t *bed, char *line)
 {
     char *name = strtok_r(line, " \t\n", &line);
-    if (name == NULL) {
+    if (name == NULL)
         return NULL;
-    }
     for (unsigned i = 0; i < sizeof lines / sizeof *lines; i++) {
-        if (strcmp(lines[i].name, name) != 0) {
+        if (strcmp(lines[i].name, name) != 0)
             continue;
-        }
-        if (!lines[i].early && bed->ether == NULL) {
+        if (!lines[i].early && bed->ether == NULL)
             return "the nodes must have been counted before";
-        }
         word_t words[WORDS_MOST];
         const char *wrong = words_read(line, lines[i].letters, bed->node_count, words);
         return wrong == NULL ? lines[i].take(bed, words) : wrong;
@@ -394,9 +364,8 @@ static const char *take_line(testbed_t *bed, char *line)
 static int by_time(const void *a, const void *b)
 {
     const action_t *first = a, *second = b;
-    if (first->at != second->at) {
+    if (first->at != second->at)
         return first->at < second->at ? -1 : 1;
-    }
     return first->order - second->order;
 }
 
@@ -408,9 +377,8 @@ static bool is_whole(const testbed_t *bed)
             return false;
         }
     }
-    if (bed->node_count == 0) {
+    if (bed->node_count == 0)
         fprintf(stderr, "scenario: there are no nodes\n");
-    }
     return bed->node_count > 0;
 }
 
@@ -430,8 +398,7 @@ bool scenario_read(testbed_t *bed, FILE *file)
             return false;
         }
     }
-    if (bed->script_count > 0) {
+    if (bed->script_count > 0)
         qsort(bed->script, (size_t)bed->script_count, sizeof *bed->script, by_time);
-    }
     return is_whole(bed);
 }

@@ -91,9 +91,8 @@ static void do_inject(testbed_t *bed, const word_t *words)
 static void do_uart(testbed_t *bed, const word_t *words)
 {
     node_t *node = node_now(bed, words);
-    if (!atmega_uart_feed(node->mcu, words[1].bytes, words[1].count)) {
+    if (!atmega_uart_feed(node->mcu, words[1].bytes, words[1].count))
         node_show_fault(node, "bytes to its UART for which there was no room");
-    }
 }
 
 static void do_sense(testbed_t *bed, const word_t *words)
@@ -124,31 +123,22 @@ static bool is_memory(uint64_t address, uint64_t count)
 static const char *check(const testbed_t *bed, const action_t *action)
 {
     const word_t *words = action->words;
-    if (action->act == do_poke && !is_memory(words[1].number, (uint64_t)words[2].count)) {
+    if (action->act == do_poke && !is_memory(words[1].number, (uint64_t)words[2].count))
         return "not in data memory";
-    }
-    if (action->act == do_peek && !is_memory(words[1].number, words[2].number)) {
+    if (action->act == do_peek && !is_memory(words[1].number, words[2].number))
         return "not in data memory";
-    }
-    if (action->act == do_corrupt && words[1].number > ATMEGA_RAM_END) {
+    if (action->act == do_corrupt && words[1].number > ATMEGA_RAM_END)
         return "more bytes than there are";
-    }
-    if (action->act == do_crystal && strcmp(words[1].text, "run") != 0 &&
-        strcmp(words[1].text, "stop") != 0) {
+    if (action->act == do_crystal && strcmp(words[1].text, "run") != 0 && strcmp(words[1].text, "stop") != 0)
         return "a crystal can run or stop";
-    }
-    if (action->act == do_inject && board_named(words[2].text) == NULL) {
+    if (action->act == do_inject && board_named(words[2].text) == NULL)
         return board_names;
-    }
-    if (action->act == do_sense && !node_has_sensor(&bed->nodes[words[0].number], words[1].text)) {
+    if (action->act == do_sense && !node_has_sensor(&bed->nodes[words[0].number], words[1].text))
         return "its sensor board, if it has one, has no such sensor";
-    }
-    if (action->act == do_sense && words[2].number > ADC_TOP) {
+    if (action->act == do_sense && words[2].number > ADC_TOP)
         return "a reading is from 0 to 1023";
-    }
-    if (action->act == do_inject && words[3].count > SIGNAL_BYTES) {
+    if (action->act == do_inject && words[3].count > SIGNAL_BYTES)
         return "too long a frame";
-    }
     return NULL;
 }
 

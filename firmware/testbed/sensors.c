@@ -114,18 +114,16 @@ static uint32_t millivolts(void *param)
             on++;
         }
     }
-    if (on == 1) {
+    if (on == 1)
         reading = shown(board, only);
-    }
     return (reading * atmega_supply_now(board->mcu) + STEPS - 1) / STEPS;
 }
 
 static void connect(sensors_t *board)
 {
     for (int bit = 0; bit < 8; bit++) {
-        if (((INT1 | INT2) & 1 << bit) != 0) {
+        if (((INT1 | INT2) & 1 << bit) != 0)
             avr_irq_register_notify(atmega_pin(board->mcu, 'E', bit), on_pin, board);
-        }
         avr_irq_register_notify(atmega_pin(board->mcu, 'C', bit), on_pin, board);
     }
     for (int i = 0; i < board->count; i++) {
@@ -139,13 +137,11 @@ sensors_t *sensors_make(atmega_t *mcu, const char *name, random_t random, sensor
                         void *owner)
 {
     for (size_t i = 0; i < sizeof boards / sizeof *boards; i++) {
-        if (strcmp(boards[i].name, name) != 0) {
+        if (strcmp(boards[i].name, name) != 0)
             continue;
-        }
         sensors_t *board = calloc(1, sizeof *board);
-        if (board == NULL) {
+        if (board == NULL)
             abort();
-        }
         *board = (sensors_t){mcu, random, on_supply, owner, .count = boards[i].count};
         for (int k = 0; k < board->count; k++) {
             bool other = boards[i].first_edition && strcmp(kinds[k].name, first_edition.name) == 0;
@@ -159,20 +155,17 @@ sensors_t *sensors_make(atmega_t *mcu, const char *name, random_t random, sensor
 
 static sensor_t *find(const sensors_t *board, const char *name)
 {
-    for (int i = 0; i < board->count; i++) {
-        if (strcmp(board->list[i].kind.name, name) == 0) {
+    for (int i = 0; i < board->count; i++)
+        if (strcmp(board->list[i].kind.name, name) == 0)
             return (sensor_t *)&board->list[i];
-        }
-    }
     return NULL;
 }
 
 bool sensors_feed(sensors_t *board, const char *name, uint16_t reading)
 {
     sensor_t *sensor = find(board, name);
-    if (sensor != NULL) {
+    if (sensor != NULL)
         sensor->reading = reading;
-    }
     return sensor != NULL;
 }
 

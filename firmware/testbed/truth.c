@@ -6,13 +6,12 @@ static void put_escaped(FILE *file, const char *text)
 {
     for (; *text != '\0'; text++) {
         unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
+        if (c == '"' || c == '\\')
             fprintf(file, "\\%c", c);
-        } else if (c < 0x20) {
+        else if (c < 0x20)
             fprintf(file, "\\u%04x", c);
-        } else {
+        else
             fputc(c, file);
-        }
     }
 }
 
@@ -35,9 +34,8 @@ void truth_begin(truth_t *truth, ns_t t, const char *is, int node)
 {
     fprintf(truth->file, "{\"t\":%" PRIu64 ",\"is\":\"%s\"", t, is);
     truth->first = false;
-    if (node != TRUTH_NOBODY) {
+    if (node != TRUTH_NOBODY)
         truth_number(truth, "node", (uint64_t)node);
-    }
 }
 
 void truth_number(truth_t *truth, const char *name, uint64_t number)

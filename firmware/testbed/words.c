@@ -55,9 +55,8 @@ static const char *read_word(char *text, char letter, int nodes, word_t *word)
     case 'u':
         return read_whole(text, &word->number) ? NULL : complain("not a whole number", text);
     case 't':
-        if (!read_real(text, &word->real) || word->real < 0 || word->real > 1e9) {
+        if (!read_real(text, &word->real) || word->real < 0 || word->real > 1e9)
             return complain("not a time in seconds", text);
-        }
         word->time = (ns_t)(word->real * 1e9 + 0.5);
         return NULL;
     case 'f':
@@ -75,13 +74,11 @@ const char *words_read(char *line, const char *letters, int nodes, word_t *words
     memset(words, 0, WORDS_MOST * sizeof *words);
     for (; *letters != '\0'; letters++, words++) {
         char *text = strtok_r(line, *letters == 'r' ? "\n" : " \t\n", &line);
-        if (text == NULL) {
+        if (text == NULL)
             return "too few words";
-        }
         const char *wrong = read_word(text, *letters, nodes, words);
-        if (wrong != NULL) {
+        if (wrong != NULL)
             return wrong;
-        }
     }
     char *more = strtok_r(line, " \t\n", &line);
     return more == NULL ? NULL : complain("a word too many", more);

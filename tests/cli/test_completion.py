@@ -70,9 +70,10 @@ printf '%s\\n' "${COMPREPLY[@]}" "options=$options"
 
 
 def slow(line, answer):
-    return pytest.param(line, answer, marks=pytest.mark.slow)
+    return pytest.param(line, answer, marks=pytest.mark.wide)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("line", "answer"),
     [

@@ -47,8 +47,7 @@ def test_a_key_is_made_once(site: Path) -> None:
     again = CliRunner().invoke(key, ["new", str(site / "site.key")])
     assert again.exit_code == 1
     assert "never overwritten" in again.output
-    told = CliRunner().invoke(key, ["new", str(site / "other.key"), "--json"])
-    assert (told.exit_code, '"mode": "0600"' in told.output) == (0, True)
+    assert (site / "site.key").stat().st_mode & 0o777 == 0o600
 
 
 def test_from_end_to_end_and_the_key_shows_nowhere(site: Path) -> None:
@@ -156,10 +155,14 @@ def test_every_command_that_checks_takes_the_key_from_anywhere(site: Path) -> No
         (doctor, [*deployment, *given, "--json"], "the key's file is its owner's alone"),
         (send, ["report", *deployment], "No such file"),
         (logs, ["verify", RUN, "--again", *given], "0 differ"),
-        (logs, ["verify", RUN, "--again"], "--key FILE names the network's key"),
+        (logs, ["verify", RUN, "--again"], "give the network's key by --key FILE"),
         (logs, ["decide", RUN, *given], "decisions made"),
         (logs, ["convert", RUN, "--to", "csv", *given], "`basestation log decide --key FILE` checks MICs"),
-        (logs, ["convert", RUN, "--to", "html"], "forged messages are in it too: --key FILE"),
+        (
+            logs,
+            ["convert", RUN, "--to", "html"],
+            "the page shows forged messages, too: give the network's key",
+        ),
     ):
         done = CliRunner().invoke(command, [_the_run(site) if word == RUN else word for word in words])
         assert said in done.output, done.output

@@ -329,7 +329,7 @@ def start(*words: str, encoding: str = "utf-8") -> subprocess.Popen[str]:
     "number",
     [
         signal.SIGINT,
-        *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGTERM, signal.SIGHUP)),
+        *(pytest.param(number, marks=pytest.mark.wide) for number in (signal.SIGTERM, signal.SIGHUP)),
     ],
 )
 def test_ctrl_c_and_a_closed_terminal_end_it_cleanly_with_a_summary(here, number):

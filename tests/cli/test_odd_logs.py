@@ -166,6 +166,7 @@ def check(run_log, name, raw, command):
     return result
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_log_ends_a_command_in_a_traceback(run_log, command):
     """Each log goes to every seventh command, to slow ones fewer; `make test-all` tries them all."""
@@ -174,7 +175,7 @@ def test_no_log_ends_a_command_in_a_traceback(run_log, command):
         check(run_log, name, raw, command)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_log_at_all_ends_a_command_in_a_traceback(run_log, command):
     for name, raw in odd_logs(run_log):

@@ -139,7 +139,7 @@ def test_guaranteed_takes_what_cannot_err() -> None:
     assert run("--guaranteed").stdout.count("*0") == 1
 
 
-@pytest.mark.parametrize("name", ["plan.png", pytest.param("plan.svg", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["plan.png", pytest.param("plan.svg", marks=pytest.mark.wide)])
 def test_plot(tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / name

@@ -68,7 +68,7 @@ def test_values_go_out_and_the_supply_is_off_after(gcc: str) -> None:
         assert mote.get("host_supplies") in (2 * len(found), 2 * len(found) + 1)  # both axes share theirs
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_one_after_the_other_and_the_battery_between(gcc: str) -> None:
     """However often all are due, and though a round takes longer than the period: each gets its own reading."""
     values = [
@@ -91,7 +91,7 @@ def test_one_after_the_other_and_the_battery_between(gcc: str) -> None:
     assert mote.get("host_powered", ctypes.c_uint8) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_missing_sensors_hold_up_nobody(gcc: str) -> None:
     """One after another that does not answer takes no time: all are passed over at once."""
     names = ("microphone", "mag_x", "mag_y", "battery")

@@ -56,17 +56,6 @@ def sources(root: Path, *folders: str) -> list[Path]:
     return [path for folder in folders for path in sorted((root / "firmware" / folder).glob("*.c"))]
 
 
-@pytest.mark.parametrize("tinyos", [1, 2])
-def test_compiles_without_a_warning(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path, tinyos: int
-) -> None:
-    compiler = require_tool("avr-gcc")
-    folder = layout(root, "micaz", tinyos, tmp_path)
-    include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
-    for source in sources(root, "boards/mica", "boards/micaz", "chips/cc2420"):
-        subprocess.run([compiler, *FLAGS, *include, "-c", source, "-o", tmp_path / "x.o"], check=True)
-
-
 def test_no_board_code_compiles_for_another_processor(
     root: Path, require_tool: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -175,7 +164,7 @@ def test_no_cycle_is_lost_in_sleeps(clock: Callable[[bool], Clock], timer: int) 
     assert naps > 500
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
 def test_no_cycle_is_lost_in_hours_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
     naps, _, seconds, *_ = clock(True)(2, timer, 80_000).split()
@@ -252,7 +241,7 @@ def test_local_time_is_exact_to_the_cycle_over_sleeps(
     assert found["early"] == found["deaf"] == found["unsound"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
 @pytest.mark.parametrize("ppm", [-100, 100])
 def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(

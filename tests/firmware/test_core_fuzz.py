@@ -42,7 +42,7 @@ def fuzzer(clang: str, deployment: Deployment) -> Path:
 
 @pytest.mark.parametrize(
     "deployment",
-    [*LAYOUTS[:FAST], *(pytest.param(one, marks=pytest.mark.slow) for one in LAYOUTS[FAST:])],
+    [*LAYOUTS[:FAST], *(pytest.param(one, marks=pytest.mark.wide) for one in LAYOUTS[FAST:])],
     ids=name_of,
 )
 def test_the_corpus_and_a_short_search(

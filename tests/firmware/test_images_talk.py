@@ -199,7 +199,7 @@ class Network:
         pytest.param(("micaz", 1), id="micaz_tinyos1"),
         pytest.param(("mica2", 1), id="mica2_tinyos1"),
         *(  # tests/testbed/test_run.py has both TinyOS versions side by side
-            pytest.param((board, 2), id=f"{board}_tinyos2", marks=pytest.mark.slow)
+            pytest.param((board, 2), id=f"{board}_tinyos2", marks=pytest.mark.wide)
             for board in ("micaz", "mica2")
         ),
     ],
@@ -497,6 +497,7 @@ def test_ids_that_the_deployment_does_not_have(
     assert [lit for _, lit in run.lights(1)][:2] == [RED, 0]
 
 
+@pytest.mark.wide
 def test_boards_that_do_not_see_sfd(network: Network) -> None:
     """Frames' ends tell the time instead: all come into sync and stay so, and data get through."""
     if network.deployment.network.board != "micaz":
@@ -528,7 +529,7 @@ def test_bytes_are_in_time(minute: Run) -> None:
     assert_bytes_were_in_time(minute)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_ten_minutes(network: Network) -> None:
     """No clock loses or gains a cycle, nothing is late, nothing is lost but to two frames at once."""
     run = network.run(600)

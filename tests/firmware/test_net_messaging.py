@@ -284,7 +284,7 @@ def test_copies_echoes_and_strangers(gcc: str, meadow: Deployment) -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_idle_for_most_of_a_day(gcc: str, meadow: Deployment) -> None:
     """More than half the clock's range after its last event a mote's events are in the present tick again."""
     world, _, (mote,) = network(gcc, meadow, 1)
@@ -359,7 +359,7 @@ SCHEMES = {
 }
 
 
-@pytest.mark.parametrize("name", ["shlc", pytest.param("kn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["shlc", pytest.param("kn", marks=pytest.mark.wide)])
 def test_stamps_order_what_is_causally_ordered(gcc: str, name: str) -> None:
     """Truth from the flight recorders, keys from what the gateway handed up. Clocks are as far apart as G1 allows."""
     deployment = from_dict(
@@ -465,7 +465,7 @@ def sends_at_once(gcc: str, scheme: str, asked: int) -> tuple[list[int], list[in
     [
         ("delta-vector", [0, 1, 2, 3]),
         *(
-            pytest.param(name, [0, 0, 0, 0], marks=pytest.mark.slow)  # each is compiled
+            pytest.param(name, [0, 0, 0, 0], marks=pytest.mark.wide)  # each is compiled
             for name in ("vector", "dpc1", "kn", "shlc", "last-sender")
         ),
     ],

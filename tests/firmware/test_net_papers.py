@@ -69,7 +69,7 @@ class Told:
 @pytest.mark.parametrize(
     "scheme",
     [
-        pytest.param(name, marks=[] if name == "barrier" else [pytest.mark.slow])
+        pytest.param(name, marks=[] if name == "barrier" else [pytest.mark.wide])
         for name in FIRMWARE_SCHEMES
         if not descriptor(name).is_ordered
     ],

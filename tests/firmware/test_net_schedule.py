@@ -158,8 +158,8 @@ class Lossy(Watched):
     [
         ("gcc", "micaz", True),
         ("clang", "micaz", True),  # it evaluates the right side of `|=` first
-        pytest.param("gcc", "mica2", True, marks=pytest.mark.slow),
-        pytest.param("gcc", "micaz", False, marks=pytest.mark.slow),
+        pytest.param("gcc", "mica2", True, marks=pytest.mark.wide),
+        pytest.param("gcc", "micaz", False, marks=pytest.mark.wide),
     ],
 )
 def test_what_the_gateway_missed_comes_again_once(
@@ -389,7 +389,7 @@ def leds(watched: Watched) -> list[int]:
     [
         ("micaz", False),
         ("mica2", True),
-        *(pytest.param(*slow, marks=pytest.mark.slow) for slow in (("micaz", True), ("mica2", False))),
+        *(pytest.param(*slow, marks=pytest.mark.wide) for slow in (("micaz", True), ("mica2", False))),
     ],
 )
 def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(
@@ -498,7 +498,7 @@ def test_after_the_roots_death_motes_go_on_and_are_heard_when_it_is_back(network
     assert heard_in(network, 1) == all_ids(network)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_a_successor_that_waits_for_long_between_beacons_goes_on(require_tool) -> None:
     """Two minutes: a plan that far ahead was taken for damaged memory, and the mote restarted."""
     watched = Watched(require_tool("gcc"), power_runs.deployment_of(power_runs.Field("mica2", 10, 64000)))
@@ -629,7 +629,7 @@ def in_urgent_windows(watched: Urgent, frames: list[int]) -> bool:
     [
         ("micaz", 2000, False, WRAP - 100 * HZ),
         *(
-            pytest.param(*each, 0, marks=pytest.mark.slow)
+            pytest.param(*each, 0, marks=pytest.mark.wide)
             for each in (("micaz", 2000, True), ("mica2", 4000, False), ("mica2", 2000, False))
         ),
     ],

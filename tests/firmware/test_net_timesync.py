@@ -80,7 +80,7 @@ def all_in_sync(nodes: list[Node]) -> bool:
     return all(node.in_sync for node in nodes)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.wide)])
 def test_three_hops_with_losses(gcc: str, meadow: Deployment, seed: int) -> None:
     world, gateway, motes = line_up(gcc, meadow, loss=0.2, seed=seed)
     world.run(30)
@@ -400,7 +400,7 @@ def test_root_with_a_twin(gcc: str, meadow: Deployment) -> None:
 
 @pytest.mark.parametrize("hidden", [False, True], ids=["in_range", "hidden"])
 @pytest.mark.parametrize(
-    "ahead", [-5, *(pytest.param(slow, marks=pytest.mark.slow) for slow in (-900, -0.02, 0.02, 5, 900))]
+    "ahead", [-5, *(pytest.param(slow, marks=pytest.mark.wide) for slow in (-900, -0.02, 0.02, 5, 900))]
 )
 def test_two_roots_in_one_epoch(
     gcc: str, meadow: Deployment, monkeypatch: pytest.MonkeyPatch, hidden: bool, ahead: float
@@ -514,14 +514,14 @@ def no_violation(gcc: str, deployment: Deployment, seeds: range, longest: float)
 
 
 @pytest.mark.parametrize(
-    "seed", [38, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (3, 2030, 2032, 2036))]
+    "seed", [38, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (3, 2030, 2032, 2036))]
 )
 def test_random_timelines_of_a_dying_root(gcc: str, meadow: Deployment, seed: int) -> None:
     """Among them: a root that dies while a mote still asks for the time, and two successors in step."""
     no_violation(gcc, meadow, range(seed, seed + 1), 600)
 
 
-@pytest.mark.parametrize("seed", [58, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 10))])
+@pytest.mark.parametrize("seed", [58, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (1, 10))])
 def test_halves_that_meet_agree_in_a_network_with_a_key(gcc: str, meadow: Deployment, seed: int) -> None:
     """Though one has to go back, and beacons that are behind may be a stranger's."""
     no_violation(gcc, with_key(meadow), range(seed, seed + 1), 3600)
@@ -531,7 +531,7 @@ def with_key(deployment: Deployment) -> Deployment:
     return replace(deployment, security=SecuritySettings(4, "site.key"), key=Key(bytes(range(16))))
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_many_timelines_of_a_dying_root(gcc: str, meadow: Deployment, root: Path) -> None:
     no_violation(gcc, meadow, range(150), 7200)
     no_violation(gcc, with_key(meadow), range(100), 3600)

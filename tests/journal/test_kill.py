@@ -72,12 +72,13 @@ def survives(root, folder, sync, seed):
     return len(acknowledged)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_killed_writer_loses_nothing_it_acknowledged(root, tmp_path, seed):
     assert survives(root, tmp_path, ("never", "interval", "always")[seed % 3], seed) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_fifty_killed_writers_lose_nothing(root, tmp_path):
     total = 0
     for seed in range(50):

@@ -86,7 +86,7 @@ def assert_equal_readers(one, other, table, chance):
 
 
 @pytest.mark.parametrize("scheme", PLAIN)
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (1, 2))])
 def test_a_run_has_the_bounds_of_the_graph_of_objects(scheme, seed):
     chance = random.Random(f"whole {scheme}{seed}")
     trace = simulated(scheme, chance)

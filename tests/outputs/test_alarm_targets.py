@@ -288,7 +288,7 @@ def test_an_extra_that_is_missing_is_named(monkeypatch):
         make_target("mqtt://host/topic")
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_a_line_at_the_wrong_speed_reaches_a_program(tmp_path):
     """The whole program, on a line that brings bytes but no frames."""
     out, noise = tmp_path / "alarms", b"\xf8\x00\xe6\x18\x9e" * 20

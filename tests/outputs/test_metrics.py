@@ -123,7 +123,7 @@ def ask(port: int, query: str) -> list[dict[str, Any]]:
     return answer["data"]["result"]
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_prometheus_scrapes_a_run(require_tool, tmp_path):
     """The whole program: `listen --metrics`, scraped by the real Prometheus and asked through its API."""
     program, ours, theirs = require_tool("prometheus"), free_port(), free_port()

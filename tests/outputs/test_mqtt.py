@@ -209,7 +209,7 @@ def test_a_broker_over_tls_must_have_a_certificate_that_the_machine_trusts(
     assert len(said) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_a_killed_listener_is_offline_by_its_last_will(started):
     """The whole program: `listen --mqtt` publishes, and dies."""
     broker, subscriber = started

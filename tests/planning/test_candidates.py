@@ -125,7 +125,7 @@ def test_nothing_that_came_to_its_limits_is_guaranteed(strain: str) -> None:
 
 
 def test_a_dense_network_fills_the_counter_and_guarantees_nothing_of_it() -> None:
-    """As in the last table of docs/evidence/algorithms.md: 3 bits are too few there, and `saturated` alone may not
+    """As in the last table of docs/figures/tables.md: 3 bits are too few there, and `saturated` alone may not
     say so."""
     budget = make_budget(PlannedNetwork(motes=50, board="micaz", rate=64), 8, 10, 10)
     rows = compare(budget, effort=Effort(messages=3000, seeds=1)).measured

@@ -32,7 +32,7 @@ def violated_pairs(options: WorldOptions, counter_bits: int) -> int:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param(WorldOptions(motes=50, messages=3000), marks=pytest.mark.slow),
+        pytest.param(WorldOptions(motes=50, messages=3000), marks=pytest.mark.wide),
         WorldOptions(rate=0.5, messages=3000),
     ],
 )

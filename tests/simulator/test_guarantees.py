@@ -36,6 +36,7 @@ def assert_no_violation(options: WorldOptions, policies: list[str]) -> None:
         assert not (result.stamped.kn == scheme.entry_max).any()
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("motes", [10, 50])
 @pytest.mark.parametrize("gateways", GATEWAYS)
@@ -44,7 +45,7 @@ def test_the_whole_wait_leaves_no_violation(gateways, motes, loss):
     assert_no_violation(options, ["causal", "dapw", "cbd"])
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("motes", [10, 50])
@@ -96,7 +97,7 @@ def test_one_byte_is_seldom_full_at_rate_a_tenth(motes, most, seed):
         assert assert_flagged_or_in_order(options) <= most * options.messages
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("delay", ["shared", "each"])
 @pytest.mark.parametrize("seed", [11, 12, 13, 14])
 @pytest.mark.parametrize("motes", [10, 50])
@@ -142,6 +143,7 @@ def test_cbd_is_below_dapw_at_40_percent(epsilon, delta, law, record_property):
     assert dapw > 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("policy", ["causal", "cbd"])
 def test_more_entries_mean_fewer_violations(policy, seed, record_property):

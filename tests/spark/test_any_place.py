@@ -48,7 +48,7 @@ def local(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=[pytest.param("file", marks=pytest.mark.slow), "s3"])
+@pytest.fixture(params=[pytest.param("file", marks=pytest.mark.wide), "s3"])
 def elsewhere(request, tmp_path, local, s3):
     """Another place that holds the same log, as its user names it."""
     root = place({"file": tmp_path.as_uri(), "s3": f"{s3}/all"}[request.param])

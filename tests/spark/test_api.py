@@ -55,7 +55,7 @@ def test_a_log_is_read_as_records_frames_and_messages(spark, place):
     assert rows_of(of_log) == rows_of(of_tables.select(of_log.columns))
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_links_and_clocks_are_those_of_the_commands(spark, place, capsys):
     tables = str(place / "tables")
     frames, runs = spark_jobs.frames(spark, tables), spark_jobs.runs(spark, tables)
@@ -132,7 +132,7 @@ def test_tables_and_logs_are_not_mixed(spark, place):
         spark_jobs.frames(spark, [place / "logs", place / "tables"])
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_the_manual_goes_from_logs_to_an_answer_as_printed(
     root, spark, place, tmp_path, monkeypatch, require_module, capsys
 ):

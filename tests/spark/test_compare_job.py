@@ -12,7 +12,7 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.engine import Cores
+from spark_jobs.engines import Cores
 from spark_jobs.run import run
 
 OPTIONS = WorldOptions(messages=200, motes=4, loss=0.1, seed=3)
@@ -41,7 +41,7 @@ def by_job(capsys):
     return rows
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_processes_give_what_one_gives(by_job):
     assert by_job(*SWEEP, "--workers", 2) == by_job(*SWEEP, *ALONE)
 

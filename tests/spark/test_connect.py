@@ -12,7 +12,7 @@ from tests.waiting import wait_until
 
 WHERE = """
 import sys
-from spark_jobs.engine import Spark
+from spark_jobs.engines import Spark
 from spark_jobs.session import started
 
 def where(_):
@@ -49,14 +49,14 @@ def told(root, *words):
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_workers_get_our_packages(server, root):
     workers, place = told(root, "-c", WHERE, server).split()
     assert int(workers) == 2
     assert "causeway-jobs.zip" in place
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_jobs_come_to_the_same(server, root, tmp_path):
     big_journal.write_big_journal(tmp_path / "logs/run", 30_000, segment_bytes=1 << 19)
     ways = {"far": ["--master", server], "near": ["--no-spark"]}

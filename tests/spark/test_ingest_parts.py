@@ -25,13 +25,12 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.schemes import descriptor
 from packet_formats.tinyos import decode_packet, encode_packet
-from spark_jobs.engine import Cores, Spark
+from spark_jobs.engines import Cores, Spark
 from spark_jobs.tables import staging
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.files import GRAPH, read_rows
-from spark_jobs.traces.runs import open_traces
+from spark_jobs.traces.trace_files import GRAPH, open_traces, read_rows
 from tests.journal.logs import arrivals_of, simulated, write
 from tests.spark.test_ingest import content, table, take
 
@@ -106,7 +105,7 @@ def rows(tables, name):
     return found.drop_columns([column for column in GRAPH if column in found.column_names])
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (1, 2, 3))])
 def test_segments_make_no_difference(tmp_path, seed):
     chance = random.Random(seed)
     rough_journal(tmp_path / "whole", chance)
@@ -156,13 +155,13 @@ def field_log(scheme, folder, loss, **options):
     return trace
 
 
-@pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.wide)])
 @pytest.mark.parametrize(
     "scheme",
     [
         "barrier",
         "shlc",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("vector", "delta-vector", "last-sender")),
+        *(pytest.param(name, marks=pytest.mark.wide) for name in ("vector", "delta-vector", "last-sender")),
     ],
 )
 def test_the_causes_of_a_run_in_segments_are_sound(tmp_path, scheme, loss):

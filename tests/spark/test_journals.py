@@ -10,9 +10,9 @@ from basestation.arrivals import Gap
 from basestation.journal.reader import read_journal, read_segment
 from basestation.journal.record_format import scan
 from basestation.journal.writer import JournalWriter
-from spark_jobs.engine import Cores, Spark
-from spark_jobs.journals import rows
-from spark_jobs.journals.records import RECORDS, intact
+from spark_jobs.engines import Cores, Spark
+from spark_jobs.journals import journal_tables as rows
+from spark_jobs.journals.segment_files import RECORDS, intact
 from spark_jobs.session import JobError
 from tests.journal.logs import VALUES, simulated, write, write_everything
 from tests.journal.logs import records as all_records
@@ -65,7 +65,7 @@ def test_runs_say_what_and_when(logs, logged):
     assert found["d"]["files"] == len(list((logs / "more/dale").glob("*.cwj"))) > 3
 
 
-@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("processes", [False, pytest.param(True, marks=pytest.mark.wide)])
 def test_frames_and_messages_are_those_of_the_tables(logs, logged, tmp_path, processes):
     from tests.spark.test_ingest import table, take
 
@@ -114,7 +114,7 @@ def test_a_file_is_read_on_from_any_record(logs):
         assert (after, latest) == (end, newest)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_on_spark_the_rows_are_the_same(logs, spark):
     for function in (rows.records, rows.frames, rows.messages):
         here, there = function(Cores(1), [logs]), Spark(spark).collect(function(Spark(spark), [logs]))
@@ -167,7 +167,7 @@ def by_hand(logs, place, spark):
     return read_on
 
 
-@pytest.mark.parametrize("reading", [by_hand, pytest.param(by_spark, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("reading", [by_hand, pytest.param(by_spark, marks=pytest.mark.wide)])
 def test_the_stream_reads_each_record_of_a_growing_journal_once(
     logged, tmp_path, reading, spark, monkeypatch
 ):

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 WORKERS = """
 import time
-from spark_jobs.engine import Cores
+from spark_jobs.engines import Cores
 
 if __name__ == "__main__":
     list(Cores(2, True).each(abs, [1, 2, 3]))
@@ -26,7 +26,7 @@ if __name__ == "__main__":
 JAVA = """
 import time
 from pathlib import Path
-from spark_jobs.engine import Spark
+from spark_jobs.engines import Spark
 from spark_jobs.session import start
 
 def work(task):
@@ -70,7 +70,7 @@ def test_the_workers_of_a_killed_job_end(tmp_path: Path) -> None:
         killed(job)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.parametrize("busy", [False, True])
 def test_the_java_of_a_killed_job_ends(
     tmp_path: Path, busy: bool, require_tool: Callable[[str], str]

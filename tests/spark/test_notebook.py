@@ -22,7 +22,7 @@ def test_it_is_kept_without_output(notebook):
         assert cell["execution_count"] is None
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_it_goes_from_a_log_to_a_recommendation(
     root, notebook, tmp_path, monkeypatch, require_tool, require_module
 ):

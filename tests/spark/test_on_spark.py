@@ -10,9 +10,9 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.engine import Spark
+from spark_jobs.engines import Spark
 from spark_jobs.run import run
-from spark_jobs.traces.files import TraceFault
+from spark_jobs.traces.trace_files import TraceFault
 
 OPTIONS = WorldOptions(messages=3000, motes=5, epsilon=3, delta=4, loss=0.05, seed=9)
 

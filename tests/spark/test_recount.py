@@ -10,9 +10,9 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from spark_jobs.comparing import trace_spots
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
-from spark_jobs.traces.files import open_trace
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
+from spark_jobs.traces.trace_files import open_trace
 from tests.spark import recount
 
 FIGURES = ("pairs", "backward", "forward", "mean", "any", "related", "hold_mean")
@@ -37,7 +37,7 @@ FAST = ("many motes, losses", "received at once", "several gateways")
 
 @pytest.fixture(
     scope="module",
-    params=[name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NETWORKS],
+    params=[name if name in FAST else pytest.param(name, marks=pytest.mark.wide) for name in NETWORKS],
 )
 def network(request, tmp_path_factory):
     """A simulated network, its trace as files, and the same read by hand."""
@@ -66,6 +66,7 @@ def by_hand(run, world, row, made):
     return run.count(recount.deliver(run, stamps, row.policy, row.phi, world.epsilon, world.delta))
 
 
+@pytest.mark.few(1)
 def test_the_continuum(network, tmp_path):
     world, trace, run = network
     choice = Choice(

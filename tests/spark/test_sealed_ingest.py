@@ -107,7 +107,7 @@ def test_decisions_that_are_made_later_reach_the_tables(tmp_path: Path) -> None:
         ("lossy", "barrier"),
         ("foreign", "sequence"),
         *(
-            pytest.param(*both, marks=pytest.mark.slow)
+            pytest.param(*both, marks=pytest.mark.wide)
             for both in (
                 ("own", "barrier"),
                 ("own", "sequence"),

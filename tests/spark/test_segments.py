@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from basestation.analysis.delivery import ARRIVAL, StampReading
+from basestation.analysis.deliveries import ARRIVAL, StampReading
 from basestation.analysis.tally import Tally
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
-from spark_jobs.measuring.continuum import deliveries
 from spark_jobs.measuring.measure import MeasureTask, measure
-from spark_jobs.traces.files import open_trace
+from spark_jobs.measuring.measured_traces import deliveries
 from spark_jobs.traces.segments import cut, cut_at, plan
+from spark_jobs.traces.trace_files import open_trace
 from tests.spark.broken_traces import CASES, Case, Damage, by_the_objects, damaged, write
 
 DELIVERIES = tuple(
@@ -85,7 +85,7 @@ def long_trace(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "parts", [1, 7, *(pytest.param(parts, marks=pytest.mark.slow) for parts in (2, 40, 300))]
+    "parts", [1, 7, *(pytest.param(parts, marks=pytest.mark.wide) for parts in (2, 40, 300))]
 )
 def test_any_number_of_segments_gives_the_same(long_trace, parts):
     trace, folder = long_trace

@@ -11,7 +11,7 @@ import pytest
 
 from basestation.cli import main
 from spark_jobs import run, session
-from spark_jobs.engine import EngineOptions, Spark, chosen
+from spark_jobs.engines import EngineOptions, Spark, chosen
 from spark_jobs.tables import stored
 
 
@@ -127,7 +127,7 @@ def test_an_unknown_job_is_wrong_usage(capsys):
     assert "No such command 'unknown'" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_notes_go_to_standard_error_under_spark_submit(require_tool, root, tmp_path):
     """It prints all that Python says to its own standard output."""
     require_tool("java")

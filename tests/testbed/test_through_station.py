@@ -17,12 +17,12 @@ from tools.tables.field import MOTES, RATE, deployment_of, points_of
 SHORT = 12.0  # seconds
 EXACT = ("kn, all 8", "hlc", "shlc, one byte")
 
-pytestmark = pytest.mark.usefixtures("testbed", "platformio")
+pytestmark = [pytest.mark.usefixtures("testbed", "platformio"), pytest.mark.wide]
 
 
 @pytest.mark.parametrize(
     "stamp",
-    [pytest.param(stamp, marks=[] if "byte" in stamp else [pytest.mark.slow]) for stamp in EXACT],
+    [pytest.param(stamp, marks=[] if "byte" in stamp else [pytest.mark.wide]) for stamp in EXACT],
 )
 def test_arrivals_out_of_order_are_delivered_in_it(stamp):
     """phi = 100%: no violation by the flight recorders, whoever delivers; phi = 0: many of them."""
@@ -41,7 +41,6 @@ def test_arrivals_out_of_order_are_delivered_in_it(stamp):
     assert sum(row[-1] != LOST for row in rows) > 0.8 * len(rows)
 
 
-@pytest.mark.slow
 def test_the_table_is_made_from_runs():
     points = points_of("kn, 2", 1, SHORT)
     assert {point.where for point in points} == {"testbed", "simulator", "roaming"}

@@ -6,7 +6,7 @@ import pytest
 
 from basestation.planning.stamp_trials import Effort
 from packet_formats.layout import layout_of
-from tools.pages import MarkedPlace, PageError, table
+from tools.pages import PageError, place_of, table
 from tools.tables import Effort as Wanted
 from tools.tables import by_row, power, power_runs, urgent
 from tools.tables.__main__ import TABLES
@@ -14,7 +14,7 @@ from tools.tables.__main__ import TABLES
 
 @pytest.mark.parametrize("name", TABLES)
 def test_each_table_has_a_place_on_its_page(name: str) -> None:
-    place = TABLES[name].place(name)
+    place = place_of(name)
     page = place.page.read_text()
     again = place.insert(page, "nothing")
     assert len(again) < len(page)
@@ -23,9 +23,10 @@ def test_each_table_has_a_place_on_its_page(name: str) -> None:
 
 
 def test_a_page_without_the_marks_is_refused() -> None:
-    place = MarkedPlace(TABLES["power"].place("power").page, "<!-- nowhere -->", "<!-- end -->")
     with pytest.raises(PageError, match=r"power\.md lacks the marks"):
-        place.insert("<!-- nowhere --> and no end", "text")
+        place_of("power").insert("a page without them", "text")
+    with pytest.raises(PageError, match="no page has the mark"):
+        place_of("nowhere")
 
 
 def test_numbers_are_on_the_right() -> None:

@@ -43,7 +43,7 @@ def test_keys_change_policy_and_phi():
     "keys",
     [
         ["o", "minus"],
-        *(pytest.param(keys, marks=pytest.mark.slow) for keys in (["o"], ["minus"], ["minus", "plus"])),
+        *(pytest.param(keys, marks=pytest.mark.wide) for keys in (["o"], ["minus"], ["minus", "plus"])),
     ],
 )
 def test_a_stray_key_does_not_change_a_run(keys):

@@ -99,7 +99,7 @@ def test_it_follows_a_run(open_page: Open) -> None:
         assert text_of(page, "#head-verdicts") == "forged, replayed, unprotected"
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_a_quiet_network_is_told_from_one_that_was_never_heard(open_page: Open) -> None:
     rows = made_rows(60)
     picture = made_picture(rows)
@@ -148,7 +148,7 @@ def test_it_survives_a_restart_and_begins_anew_with_another_run(open_page: Open)
         assert text_of(page, "#network-name") == "heath"
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_a_phone_has_no_sideways_scrolling(open_page: Open) -> None:
     with stand_in() as server:
         page = open_page(server.url, PHONE)
@@ -191,7 +191,7 @@ def test_names_are_shown_as_text(open_page: Open) -> None:
         assert page.title().endswith("Causeway")
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_search_and_filter(open_page: Open) -> None:
     with stand_in() as server:
         page = open_page(server.url)
@@ -211,7 +211,7 @@ def test_search_and_filter(open_page: Open) -> None:
         wait_for(page, f"Number(diagram.dataset.inView) > 0 && Number(diagram.dataset.inView) < {before}")
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_older_messages_are_fetched_when_one_scrubs_back(open_page: Open) -> None:
     rows = made_rows(300)
     with StandIn(made_hello(live=True), rows[200:], made_picture(rows)) as server:
@@ -257,7 +257,7 @@ def test_a_setting_is_sent_to_a_mote_and_a_reboot_only_when_confirmed(open_page:
         assert server.asked == [("/command", {"mote": 2, "setting": "blink red"})]
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_a_page_that_may_only_look_says_so(open_page: Open) -> None:
     with stand_in() as server:
         page = open_page(server.url)

@@ -148,7 +148,7 @@ def _apart_sheet(rows: Sequence[ComparisonRow]) -> Sheet:
         here = [found[name, loss] for loss in LOSSES]
         lines.append((name, *(_mean(row) for row in here), *(_hold(row) for row in here)))
     heads = [f"{what}, {loss:.0%} lost" for what in ("violations", "hold") for loss in LOSSES]
-    title = "Each copy with a delay of its own (`--reading delay=each`), n = 10: violations (mean, %), mean hold (ticks)"
+    title = "Each copy with a delay of its own (`--reading delay=each`), n = 10: violations (mean, %), hold (ticks)"
     return Sheet(title, ("scheme", *heads), tuple(lines))
 
 

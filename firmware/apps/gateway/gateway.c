@@ -137,14 +137,12 @@ void radio_on_heard(const radio_heard_t *heard)
         return;
     }
     hand_up_and_answer(heard, now);
-    if (message->group != CAUSEWAY_GROUP) {
+    if (message->group != CAUSEWAY_GROUP)
         return;
-    }
-    if (beacons_is(message)) {
+    if (beacons_is(message))
         beacons_on_heard(heard, now);
-    } else if (beacons_is_proof(message)) {
+    else if (beacons_is_proof(message))
         beacons_on_proof(message, now);
-    }
 }
 
 static bool send_status(uint32_t now)
@@ -190,33 +188,29 @@ static bool send_health(uint32_t now)
 #ifdef CAUSEWAY_HEALTH_TAIL_AT
     data[CAUSEWAY_HEALTH_TAIL_AT] = 0; /* it never sleeps */
 #endif
-    if (MIC_BYTES) {
+    if (MIC_BYTES)
         mic_write_health(data);
-    }
     return line_put(packet, build(CAUSEWAY_AM_HEALTH, data, CAUSEWAY_HEALTH_BYTES, packet));
 }
 
 /* Without room it is tried again the next time round. Not in its caller, for its packets too. */
 static __attribute__((noinline)) void report(uint32_t now)
 {
-    if (clock_before(now, status_at) || !send_status(now)) {
+    if (clock_before(now, status_at) || !send_status(now))
         return;
-    }
     status_at = now + GATEWAY_STATUS_PERIOD;
-    if (until_health > 0) {
+    if (until_health > 0)
         until_health--;
-    } else if (send_health(now)) {
+    else if (send_health(now))
         until_health = HEALTH_EVERY - 1;
-    }
 }
 
 #if CAUSEWAY_GATEWAYS > 1
 /* The clock is read before the radio is looked at: a frame that began earlier is seen. */
 static bool send_idle(uint32_t now)
 {
-    if (!line_empty() || !radio_quiet() || !timesync_in_sync(now)) {
+    if (!line_empty() || !radio_quiet() || !timesync_in_sync(now))
         return false;
-    }
     uint32_t time = timesync_network(now) - IDLE_MARGIN;
     cw_idle_t idle = {
         .gateway = identity_id(),
@@ -231,9 +225,8 @@ static bool send_idle(uint32_t now)
 
 static __attribute__((noinline)) void report_idle(uint32_t now)
 {
-    if (!clock_before(now, idle_at)) {
+    if (!clock_before(now, idle_at))
         idle_at = now + (send_idle(now) ? GATEWAY_IDLE_PERIOD : IDLE_AGAIN);
-    }
 }
 #endif
 
@@ -272,18 +265,16 @@ static uint16_t units(uint32_t time)
 /* Not at once: the acknowledgement goes up first, or the host sends the command again. */
 static void reboot(uint32_t now)
 {
-    if (reboot_at == 0) {
+    if (reboot_at == 0)
         reboot_at = units(now + CLOCK_SECOND);
-    }
 }
 
 /* Whether a command is for the gateway alone. A report of all includes it too. */
 static bool obey(const cw_am_t *am, uint32_t now)
 {
     cw_downlink_t command;
-    if (am->type != CAUSEWAY_AM_DOWNLINK || !cw_downlink_get(am->data, MIC_REST(am->length), &command)) {
+    if (am->type != CAUSEWAY_AM_DOWNLINK || !cw_downlink_get(am->data, MIC_REST(am->length), &command))
         return false;
-    }
     bool ours = command.target == identity_id();
     if (command.command == CW_COMMAND_REPORT && (ours || command.target == CW_TARGET_ALL)) {
         until_health = 0;
@@ -298,13 +289,11 @@ static void take_packet(uint8_t length, uint32_t now)
 {
     cw_packet_t packet;
     cw_packet_kind_t kind = cw_am_parse(deframer.packet, length, &packet);
-    if (packet.wants_ack) {
+    if (packet.wants_ack)
         line_put_ack(packet.token); /* it is lost when several wait: the host then sends again */
-    }
     if (kind == CW_PACKET_IS_DATA || kind == CW_PACKET_IS_DATA_ACK) {
-        if (!obey(&packet.am, now)) {
+        if (!obey(&packet.am, now))
             send_down(&packet.am, now);
-        }
     } else if (kind != CW_PACKET_IS_ACK) {
         line_refused++;
     }
@@ -321,9 +310,8 @@ static void read_line(uint32_t now)
     int16_t byte;
     while ((byte = uart_read()) >= 0) {
         uint8_t length = cw_deframer_put(&deframer, (uint8_t)byte);
-        if (length > 0) {
+        if (length > 0)
             take_packet(length, now);
-        }
     }
 }
 
@@ -342,9 +330,8 @@ uint32_t role_next(uint32_t now)
 bool role_sound(uint32_t now)
 {
 #if CAUSEWAY_GATEWAYS > 1
-    if (clock_before(now + GATEWAY_IDLE_PERIOD, idle_at)) {
+    if (clock_before(now + GATEWAY_IDLE_PERIOD, idle_at))
         return false;
-    }
 #endif
     return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + CLOCK_SECOND, status_at) &&
            until_health < HEALTH_EVERY &&
@@ -384,9 +371,8 @@ void role_step(uint8_t events)
     report_idle(now);
 #endif
     line_service();
-    if (reboot_at != 0 && (int16_t)(units(now) - reboot_at) >= 0) {
+    if (reboot_at != 0 && (int16_t)(units(now) - reboot_at) >= 0)
         board_reboot();
-    }
 }
 
 /* ---- What the layers below ask for ---- */
@@ -399,9 +385,8 @@ void role_on_epoch(uint8_t epoch)
 bool outbox_before_send(outbox_frame_t *frame, uint32_t now)
 {
 #if CAUSEWAY_SCHEDULED && CAUSEWAY_MIC_BYTES
-    if (frame->message.type == CAUSEWAY_AM_TAKEN) {
+    if (frame->message.type == CAUSEWAY_AM_TAKEN)
         mic_write_taken(frame->message.data, timesync_network(now));
-    }
 #endif
     (void)frame;
     (void)now;
@@ -418,12 +403,10 @@ void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
         outbox_put(place);
     }
 #endif
-    if (frame->message.type == GATEWAY_ACKS_TYPE) {
+    if (frame->message.type == GATEWAY_ACKS_TYPE)
         return;
-    }
-    if (result == OUTBOX_SENT) {
+    if (result == OUTBOX_SENT)
         down_sent++;
-    } else {
+    else
         down_full++;
-    }
 }

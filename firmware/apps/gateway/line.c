@@ -32,16 +32,14 @@ static uint8_t ring_get(void)
 static void ring_put_packet(const uint8_t *bytes, uint8_t length)
 {
     ring_put(length);
-    for (uint8_t i = 0; i < length; i++) {
+    for (uint8_t i = 0; i < length; i++)
         ring_put(bytes[i]);
-    }
 }
 
 bool line_put_pair(const uint8_t *first, uint8_t first_length, const uint8_t *second, uint8_t second_length)
 {
-    if ((uint16_t)(first_length + second_length + 2) > LINE_ROOM - used) {
+    if ((uint16_t)(first_length + second_length + 2) > LINE_ROOM - used)
         return false;
-    }
     ring_put_packet(first, first_length);
     ring_put_packet(second, second_length);
     return true;
@@ -49,9 +47,8 @@ bool line_put_pair(const uint8_t *first, uint8_t first_length, const uint8_t *se
 
 bool line_put(const uint8_t *bytes, uint8_t length)
 {
-    if ((uint16_t)(length + 1) > LINE_ROOM - used) {
+    if ((uint16_t)(length + 1) > LINE_ROOM - used)
         return false;
-    }
     ring_put_packet(bytes, length);
     return true;
 }
@@ -63,9 +60,8 @@ bool line_empty(void)
 
 bool line_put_ack(uint8_t token)
 {
-    if (acks_waiting == ACKS) {
+    if (acks_waiting == ACKS)
         return false;
-    }
     acks[acks_waiting++] = token;
     return true;
 }
@@ -74,9 +70,8 @@ static uint8_t take_ack(void)
 {
     uint8_t length = cw_am_build_ack(acks[0], packet);
     acks_waiting--;
-    for (uint8_t i = 0; i < acks_waiting; i++) {
+    for (uint8_t i = 0; i < acks_waiting; i++)
         acks[i] = acks[i + 1];
-    }
     return length;
 }
 
@@ -89,9 +84,8 @@ static uint8_t take_packet(void)
         used = 0;
         return 0;
     }
-    for (uint8_t i = 0; i < length; i++) {
+    for (uint8_t i = 0; i < length; i++)
         packet[i] = ring_get();
-    }
     return length;
 }
 

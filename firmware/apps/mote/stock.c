@@ -38,10 +38,9 @@ static bool is_last(uint8_t sensor)
 
 static void take(uint8_t sensor, uint16_t reading)
 {
-#define TAKE(name, type, from)                            \
-    if (sensor == from) {                                 \
-        values.name = (__typeof__(values.name))(reading); \
-    }
+#define TAKE(name, type, from) \
+    if (sensor == from)        \
+        values.name = (__typeof__(values.name))(reading);
     CW_VALUES_LIST(TAKE)
     if (is_last(sensor)) {
         node_send_values(&values);

@@ -73,9 +73,8 @@ static bool start(uint8_t channel, bool supply)
         loop_supply = settling = supply;
         loop_waits = true;
         power_need(POWER_ADC);
-        if (!is_on()) {
+        if (!is_on())
             start_next();
-        }
     }
     return true;
 }
@@ -110,28 +109,25 @@ void adc_share_request(uint8_t channel)
     radio_channel = channel;
     radio_waits = true;
     power_need(POWER_ADC);
-    if (!is_on()) {
+    if (!is_on())
         start_next();
-    } else if (running == RADIO) {
+    else if (running == RADIO)
         running = CANCELLED; /* the value under way is for the request that this one replaces */
-    }
 }
 
 void adc_share_cancel(void)
 {
     radio_waits = false;
-    if (running == RADIO) {
+    if (running == RADIO)
         running = CANCELLED;
-    }
 }
 
 static void end_loops(uint16_t value)
 {
     loop_value = value;
     loop_waits = false;
-    if (loop_supply) {
+    if (loop_supply)
         board_supply(false);
-    }
     events_post(EVENT_ADC);
 }
 

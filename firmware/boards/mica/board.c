@@ -41,18 +41,14 @@ static uint8_t cause;
 /* At power-on the supply may pass the brown-out's level, and a reset of ours is the watchdog's. */
 static uint8_t cause_of(uint8_t flags)
 {
-    if (flags & _BV(PORF)) {
+    if (flags & _BV(PORF))
         return START_POWER_ON;
-    }
-    if (flags & _BV(BORF)) {
+    if (flags & _BV(BORF))
         return START_BROWN_OUT;
-    }
-    if (flags & _BV(WDRF)) {
+    if (flags & _BV(WDRF))
         return (asked & ASKED_MASK) == ASKED ? asked & (uint8_t)~ASKED_MASK : START_WATCHDOG;
-    }
-    if (flags & _BV(EXTRF)) {
+    if (flags & _BV(EXTRF))
         return START_BUTTON;
-    }
     return (flags & _BV(JTRF)) ? START_DEBUGGER : START_JUMP;
 }
 
@@ -82,15 +78,12 @@ void board_start(void)
 static uint8_t led_pins(uint8_t leds)
 {
     uint8_t pins = 0;
-    if (leds & LED_RED) {
+    if (leds & LED_RED)
         pins |= PIN_RED;
-    }
-    if (leds & LED_GREEN) {
+    if (leds & LED_GREEN)
         pins |= PIN_GREEN;
-    }
-    if (leds & LED_YELLOW) {
+    if (leds & LED_YELLOW)
         pins |= PIN_YELLOW;
-    }
     return pins;
 }
 
@@ -123,9 +116,8 @@ void watchdog_start(void)
 void watchdog_pat(void)
 {
     wdt_reset();
-    if (!(WDTCR & _BV(WDE))) {
+    if (!(WDTCR & _BV(WDE)))
         watchdog_start();
-    }
 }
 
 static _Noreturn void reset_for(uint8_t why)

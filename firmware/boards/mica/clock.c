@@ -134,13 +134,11 @@ static uint32_t read_tick(void)
 INLINE uint32_t read_time(void)
 {
 #if CAUSEWAY_SCHEDULED
-    if (slow) {
+    if (slow)
         return read_tick();
-    }
 #endif
-    if (NAPPED) {
+    if (NAPPED)
         settle();
-    }
     uint8_t count = TCNT0;
     uint32_t period = periods;
     __builtin_avr_delay_cycles(4); /* a flag that belongs to this count is up now, unless the count is 0 */
@@ -217,9 +215,8 @@ static void place_alarm(void)
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         alarm_set = true;
-        if ((uint8_t)periods == alarm_period) {
+        if ((uint8_t)periods == alarm_period)
             arm();
-        }
     }
     if (alarm_left(clock_now()) <= COMPARE_LEAD) { /* past, or too near for OCR0: wait here */
         while (alarm_left(clock_now()) > 0) {
@@ -236,11 +233,10 @@ void clock_alarm(uint32_t when)
     uint32_t now = clock_now();
     clock_alarm_off();
     alarm_time = (uint16_t)(clock_before(when, now) ? now : when);
-    if (slow) {
+    if (slow)
         alarm_set = true; /* clock_slows() will see to it */
-    } else {
+    else
         place_alarm();
-    }
 }
 
 void clock_alarm_off(void)
@@ -269,17 +265,15 @@ ISR(TIMER0_OVF_vect)
 {
     not_periods--;
     periods++;
-    if (NAPPED) {
+    if (NAPPED)
         settle();
-    }
     uint8_t count = TCNT0;
     seen = count;
     if (alarm_set && (uint8_t)periods == alarm_period) {
-        if (count < alarm_count) {
+        if (count < alarm_count)
             arm();
-        } else {
+        else
             fire();
-        }
     }
 }
 
@@ -292,14 +286,12 @@ ISR(TIMER0_COMP_vect)
         return;
     }
 #endif
-    if (NAPPED) {
+    if (NAPPED)
         settle();
-    }
     uint8_t count = TCNT0;
     __builtin_avr_delay_cycles(4); /* as above: it has wrapped if it is 0, or if the flag is up */
-    if (count == 0 || count >= alarm_count || (TIFR & _BV(TOV0))) {
+    if (count == 0 || count >= alarm_count || (TIFR & _BV(TOV0)))
         fire();
-    }
 }
 
 #if CAUSEWAY_SCHEDULED
@@ -327,9 +319,8 @@ static uint16_t await_change(uint8_t count)
 
 void clock_quickens(void)
 {
-    if (!slow) {
+    if (!slow)
         return;
-    }
     uint16_t tick, edge;
     do { /* not at the tick that overflows: no telling how late the flag comes */
         (void)read_tick();
@@ -354,9 +345,8 @@ void clock_quickens(void)
     slow = false;
     TIFR = _BV(TOV0) | _BV(OCF0);
     TIMSK |= _BV(TOIE0);
-    if (alarm_set) {
+    if (alarm_set)
         place_alarm();
-    }
 }
 
 /* The time now, not too near a tick. Interrupts are off. */
@@ -373,13 +363,11 @@ static uint32_t time_between_ticks(void)
  * must not be one that overflows. */
 static uint8_t ticks_to_sleep(uint16_t left)
 {
-    if (left < ALARM_LEAD + TICK) {
+    if (left < ALARM_LEAD + TICK)
         return 0;
-    }
     uint16_t ticks = (uint16_t)((left - ALARM_LEAD) / TICK - 1);
-    if (ticks > TICKS_MOST) {
+    if (ticks > TICKS_MOST)
         return TICKS_MOST;
-    }
     ticks = (uint16_t)(ticks - ((uint8_t)(ticked + ticks) == UINT8_MAX));
     return (uint8_t)(ticks < TICKS_LEAST ? 0 : ticks);
 }
@@ -389,9 +377,8 @@ static bool set_wake(void)
 {
     do {
         uint8_t ticks = ticks_to_sleep(alarm_left(read_tick()));
-        if (ticks == 0) {
+        if (ticks == 0)
             return false;
-        }
         TIFR = _BV(OCF0);
         OCR0 = (uint8_t)(ticked + ticks - 1); /* the flag comes with the tick after the match */
         while (ASSR & _BV(OCR0UB)) {
@@ -405,9 +392,8 @@ bool clock_slows(void)
 {
     clock_settle();
     if (!slow) {
-        if (alarm_left(clock_now()) < ALARM_NEAR) {
+        if (alarm_left(clock_now()) < ALARM_NEAR)
             return false;
-        }
         count_ticks(time_between_ticks());
     }
     if (!set_wake()) {
@@ -422,11 +408,10 @@ bool clock_slows(void)
 void clock_wakes(void)
 {
     TIMSK &= (uint8_t)~_BV(OCIE0);
-    if (alarm_left(read_tick()) < ALARM_NEAR) {
+    if (alarm_left(read_tick()) < ALARM_NEAR)
         clock_quickens();
-    } else {
+    else
         events_pending |= EVENT_ALARM;
-    }
 }
 
 #endif
@@ -436,17 +421,14 @@ static bool looks_steady(void)
 {
     uint8_t count = TCNT0;
     uint16_t begin = timer1_now();
-    while (TCNT0 == count) { /* from edge to edge */
-        if ((uint16_t)(timer1_now() - begin) > STEADY_COUNTS) {
+    while (TCNT0 == count) /* from edge to edge */
+        if ((uint16_t)(timer1_now() - begin) > STEADY_COUNTS)
             return false;
-        }
-    }
     count = TCNT0;
     begin = timer1_now();
     uint16_t took = 0;
-    while ((uint8_t)(TCNT0 - count) < STEADY_CYCLES && took <= STEADY_COUNTS + STEADY_SLACK) {
+    while ((uint8_t)(TCNT0 - count) < STEADY_CYCLES && took <= STEADY_COUNTS + STEADY_SLACK)
         took = (uint16_t)(timer1_now() - begin);
-    }
     return took >= STEADY_COUNTS - STEADY_SLACK && took <= STEADY_COUNTS + STEADY_SLACK;
 }
 

@@ -109,8 +109,7 @@ static void sleep_once(void)
 void events_wait(void)
 {
     cli();
-    while (events_pending == 0) {
+    while (events_pending == 0)
         sleep_once();
-    }
     sei();
 }

@@ -21,9 +21,8 @@ uint16_t sensor_on(uint8_t sensor)
     uint16_t warm_up = sensor_parts[sensor].warm_up;
     bool was_on = (DDRE & PORTE & e) == e && (PORTC & c) == c;
     power(e, c);
-    if (warm_up == 0) {
+    if (warm_up == 0)
         return SENSOR_MISSING;
-    }
     return was_on ? 0 : warm_up;
 }
 

@@ -54,9 +54,8 @@ bool uart_write(uint8_t byte)
 {
     uint8_t in = tx_in & TX_MASK;
     uint8_t next = (in + 1) & TX_MASK;
-    if (next == (tx_out & TX_MASK)) {
+    if (next == (tx_out & TX_MASK))
         return false;
-    }
     tx_ring[in] = byte;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE) /* also a barrier: the byte is in the ring before the index says so */
     {
@@ -69,9 +68,8 @@ bool uart_write(uint8_t byte)
 int16_t uart_read(void)
 {
     uint8_t out = rx_out & RX_MASK;
-    if (out == (rx_in & RX_MASK)) {
+    if (out == (rx_in & RX_MASK))
         return -1;
-    }
     uint8_t byte;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
@@ -98,9 +96,8 @@ ISR(USART0_RX_vect)
     uint8_t status = UCSR0A; /* goes with the byte: before it is read */
     uint8_t byte = UDR0;
     uint8_t in = rx_in & RX_MASK, next = (in + 1) & RX_MASK, out = rx_out & RX_MASK;
-    if (status & _BV(DOR0)) {
+    if (status & _BV(DOR0))
         lost++; /* one before this */
-    }
     if ((status & _BV(FE0)) || next == out) {
         lost++;
         return;

@@ -25,7 +25,6 @@ enum { RSSI_CHANNEL = 0, SUPPLY_CHANNEL = 7 };
 void cc1000_board_start(void)
 {
     uint8_t was = cc1000_lock();
-
     SPCR = 0;
     DDRB &= (uint8_t) ~(MICA2_SS | MICA2_SCK | MICA2_MOSI | MICA2_MISO | MICA2_OC1C);
     PORTB &= (uint8_t) ~(MICA2_SS | MICA2_SCK | MICA2_MOSI | MICA2_MISO | MICA2_OC1C);
@@ -45,20 +44,15 @@ void board_radio_pins(void)
 
 uint8_t board_supply(bool on)
 {
-    if (on) {
-        PORTA |= MICA2_BAT_MON;
-    } else {
-        PORTA &= (uint8_t)~MICA2_BAT_MON;
-    }
+    set_pins(&PORTA, MICA2_BAT_MON, on);
     return SUPPLY_CHANNEL;
 }
 
 void cc1000_board_wait(uint16_t us)
 {
     /* Four CPU cycles a round, 1.8432 rounds a us: 59 / 32 of up to 1024 us at a time. */
-    for (; us > 1024; us = (uint16_t)(us - 1024)) {
+    for (; us > 1024; us = (uint16_t)(us - 1024))
         _delay_loop_2(32 * 59);
-    }
     _delay_loop_2((uint16_t)((uint16_t)(us * 59) / 32 + 1));
 }
 
@@ -69,11 +63,7 @@ void cc1000_board_spi(bool on)
 
 void cc1000_board_drive(bool on)
 {
-    if (on) {
-        DDRB |= MICA2_MISO;
-    } else {
-        DDRB &= (uint8_t)~MICA2_MISO;
-    }
+    set_pins(&DDRB, MICA2_MISO, on);
 }
 
 bool cc1000_board_drives(void)
@@ -95,7 +85,6 @@ void adc_share_done(uint16_t value)
 static __attribute__((noinline)) void set_watch(uint16_t top, uint8_t clock)
 {
     uint8_t was = cc1000_lock();
-
     TCCR3A = 0;
     TCCR3B = 0;
     TCNT3 = 0;

@@ -27,38 +27,22 @@ enum {
 
 static inline void cc1000_pale(bool high)
 {
-    if (high) {
-        PORTD |= MICA2_PALE;
-    } else {
-        PORTD &= (uint8_t)~MICA2_PALE;
-    }
+    set_pins(&PORTD, MICA2_PALE, high);
 }
 
 static inline void cc1000_pclk(bool high)
 {
-    if (high) {
-        PORTD |= MICA2_PCLK;
-    } else {
-        PORTD &= (uint8_t)~MICA2_PCLK;
-    }
+    set_pins(&PORTD, MICA2_PCLK, high);
 }
 
 static inline void cc1000_pdata(bool high)
 {
-    if (high) {
-        PORTD |= MICA2_PDATA;
-    } else {
-        PORTD &= (uint8_t)~MICA2_PDATA;
-    }
+    set_pins(&PORTD, MICA2_PDATA, high);
 }
 
 static inline void cc1000_pdata_input(bool input)
 {
-    if (input) {
-        DDRD &= (uint8_t)~MICA2_PDATA;
-    } else {
-        DDRD |= MICA2_PDATA;
-    }
+    set_pins(&DDRD, MICA2_PDATA, !input);
 }
 
 static inline bool cc1000_pdata_read(void)
@@ -71,7 +55,6 @@ static inline bool cc1000_pdata_read(void)
 static inline uint8_t cc1000_lock(void)
 {
     uint8_t was = SREG;
-
     cli();
     return was;
 }

@@ -46,29 +46,17 @@ void cc2420_board_start(void)
 
 void cc2420_board_power(bool on)
 {
-    if (on) {
-        PORTA |= PIN_POWER;
-    } else {
-        PORTA &= (uint8_t)~PIN_POWER;
-    }
+    set_pins(&PORTA, PIN_POWER, on);
 }
 
 void cc2420_board_reset(bool hold)
 {
-    if (hold) {
-        PORTA &= (uint8_t)~PIN_RESETN;
-    } else {
-        PORTA |= PIN_RESETN;
-    }
+    set_pins(&PORTA, PIN_RESETN, !hold);
 }
 
 void cc2420_board_select(bool select)
 {
-    if (select) {
-        PORTB &= (uint8_t)~PIN_CSN;
-    } else {
-        PORTB |= PIN_CSN;
-    }
+    set_pins(&PORTB, PIN_CSN, !select);
 }
 
 uint8_t cc2420_board_exchange(uint8_t byte)
@@ -126,11 +114,10 @@ void cc2420_board_listen(bool on)
 
 void cc2420_board_capture_rising(bool rising)
 {
-    if (rising) {
+    if (rising)
         TCCR1B |= _BV(ICES1);
-    } else {
+    else
         TCCR1B &= (uint8_t)~_BV(ICES1);
-    }
     TIFR = _BV(ICF1); /* changing the edge may have looked like one */
 }
 

@@ -57,24 +57,21 @@ void cc1000_on_byte(uint8_t byte, uint16_t count)
 {
     watch.alive = true;
     cc1000_send_watch();
-    if (cc1000_mode == SENDING) {
+    if (cc1000_mode == SENDING)
         cc1000_send_byte(count);
-    } else {
+    else
         cc1000_receive(byte, count);
-    }
 }
 
 void cc1000_on_watch(void)
 {
     uint8_t mode = cc1000_mode;
-
     if (CAUSEWAY_SCHEDULED && mode >= ASLEEP && mode < TUNING) {
         cc1000_wake_on();
         return;
     }
-    if (mode == OFF) {
+    if (mode == OFF)
         return;
-    }
     cc1000_pll_watch();
     if (watch.alive) {
         watch.alive = false;
@@ -92,7 +89,6 @@ void cc1000_on_watch(void)
 static bool chip_start(void)
 {
     bool started;
-
     cc1000_board_spi(false);
     cc1000_board_drive(false);
     started = cc1000_control_start();
@@ -126,7 +122,6 @@ bool radio_start(uint16_t seed)
 static void halt(void)
 {
     uint8_t was = cc1000_lock();
-
     cc1000_mode = OFF;
     cc1000_send_fails();
     cc1000_unlock(was);
@@ -134,9 +129,8 @@ static void halt(void)
 
 void radio_stop(void)
 {
-    if (cc1000_mode == OFF) {
+    if (cc1000_mode == OFF)
         return;
-    }
     halt();
     cc1000_board_watch(false);
     watch.stuck = false;
@@ -151,17 +145,15 @@ void cc1000_restart(void)
 {
     halt();
     cc1000_counters.restarts++;
-    if (watch.limit < WATCH_QUIET_MAX) {
+    if (watch.limit < WATCH_QUIET_MAX)
         watch.limit = (uint8_t)(watch.limit * 2);
-    }
     (void)chip_start();
 }
 
 void radio_service(void)
 {
-    if (watch.stuck) {
+    if (watch.stuck)
         cc1000_restart();
-    }
     cc1000_send_start();
     cc1000_hand_over_frames();
     cc1000_hand_over_result();
@@ -180,7 +172,6 @@ bool radio_sound(void)
     bool sound = cc1000_mode != OFF && cc1000_mode != TURNING && cc1000_mode <= LAST_MODE &&
                  cc1000_send_sound() && (cc1000_mode == SENDING) == cc1000_board_drives() &&
                  cc1000_receive_sound();
-
     cc1000_unlock(was);
     return sound;
 }

@@ -13,9 +13,8 @@ static inline void bit_out(bool bit)
 
 static void byte_out(uint8_t byte)
 {
-    for (uint8_t mask = 0x80; mask != 0; mask >>= 1) {
+    for (uint8_t mask = 0x80; mask != 0; mask >>= 1)
         bit_out((byte & mask) != 0);
-    }
 }
 
 void cc1000_write(uint8_t address, uint8_t value)
@@ -30,7 +29,6 @@ void cc1000_write(uint8_t address, uint8_t value)
 uint8_t cc1000_read(uint8_t address)
 {
     uint8_t value = 0;
-
     cc1000_pale(false);
     byte_out((uint8_t)(address << 1));
     cc1000_pdata_input(true);
@@ -68,9 +66,8 @@ static void configure(void)
         {CC1000_TEST4, CC1000_TEST4_VALUE},
     };
 
-    for (uint8_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
+    for (uint8_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         cc1000_write(settings[i][0], settings[i][1]);
-    }
 }
 
 /** Calibrate the PLL for the frequency and current that are set. False when the chip does not say that it is
@@ -78,11 +75,9 @@ static void configure(void)
 static bool calibrate(void)
 {
     bool done = false;
-
     cc1000_write(CC1000_CAL, CC1000_CAL_START | CC1000_CAL_IDLE);
     for (uint16_t polls = 0; !done && polls < CC1000_CAL_POLLS; polls++) {
         uint8_t cal;
-
         cc1000_board_wait(CC1000_CAL_POLL_US);
         cal = cc1000_read(CC1000_CAL);
         done = (cal & CC1000_CAL_COMPLETE) != 0 && cal != 0xFF; /* all ones: no chip pulls PDATA down */
@@ -95,7 +90,6 @@ static bool calibrate(void)
 bool cc1000_control_calibrate(void)
 {
     bool done;
-
     cc1000_control_receive();
     done = calibrate();
     cc1000_write(CC1000_MAIN, CC1000_MAIN_TRANSMIT);
@@ -120,7 +114,6 @@ static bool locks(void)
 bool cc1000_control_start(void)
 {
     bool done;
-
     cc1000_write(CC1000_MAIN, CC1000_MAIN_RESET);
     cc1000_write(CC1000_MAIN, CC1000_MAIN_CORE_ON);
     cc1000_board_wait(CC1000_CRYSTAL_US);
@@ -130,12 +123,10 @@ bool cc1000_control_start(void)
     done = cc1000_control_calibrate();
     /* A calibration may miss: once more then. If that does not help either, listen all the same: a chip that
      * is really out of lock gives no good frames, while one whose lock bit is wrong does. */
-    if (done && !locks()) {
+    if (done && !locks())
         done = cc1000_control_calibrate();
-    }
-    if (!done) {
+    if (!done)
         cc1000_control_stop();
-    }
     return done;
 }
 

@@ -57,7 +57,6 @@ static void follow_floor(uint16_t value)
 {
     int16_t level = (int16_t)noise.floor;
     int16_t off = (int16_t)((int16_t)(value << 4) - level);
-
     if (noise.samples == 0) {
         noise.floor = (uint16_t)(value << 4);
     } else if (off > 0 || noise.samples < FLOOR_FIRST) {
@@ -66,21 +65,18 @@ static void follow_floor(uint16_t value)
         /* unsigned: libsimavr cannot skip `adiw r24, 63` */
         noise.floor = (uint16_t)(level - (int16_t)((uint16_t)-off / 64));
     }
-    if (noise.samples < FLOOR_FIRST) {
+    if (noise.samples < FLOOR_FIRST)
         noise.samples++;
-    }
 }
 
 void cc1000_on_rssi(uint16_t value)
 {
     cc1000_sample_t purpose = noise.wanted;
-
     noise.wanted = SAMPLE_NONE;
-    if (purpose == SAMPLE_FRAME) {
+    if (purpose == SAMPLE_FRAME)
         cc1000_receive_strength(value);
-    } else if (purpose == SAMPLE_FLOOR && cc1000_mode == LISTENING) {
+    else if (purpose == SAMPLE_FLOOR && cc1000_mode == LISTENING)
         follow_floor(value);
-    } else if (purpose == SAMPLE_CHANNEL && cc1000_mode == LISTENING) {
+    else if (purpose == SAMPLE_CHANNEL && cc1000_mode == LISTENING)
         cc1000_send_look(value);
-    }
 }

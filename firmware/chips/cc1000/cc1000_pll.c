@@ -48,12 +48,10 @@ void cc1000_calibrated(void)
 
 void cc1000_pll_watch(void)
 {
-    if (pll.watches < LOOK_WATCHES) {
+    if (pll.watches < LOOK_WATCHES)
         pll.watches++;
-    }
-    if (pll.watches >= LOOK_WATCHES) {
+    if (pll.watches >= LOOK_WATCHES)
         events_post(EVENT_RADIO);
-    }
 }
 
 void cc1000_pll_look_soon(void)
@@ -78,10 +76,8 @@ static bool take_receiver(void)
 {
     uint8_t was = cc1000_lock();
     bool taken = cc1000_send_idle() && cc1000_is_quiet();
-
-    if (taken) {
+    if (taken)
         cc1000_mode = TURNING;
-    }
     cc1000_unlock(was);
     return taken;
 }
@@ -109,9 +105,8 @@ void cc1000_pll_look(void)
 {
     refresh();
     if (pll.watches < LOOK_WATCHES ||
-        cc1000_mode != LISTENING) { /* registers are not written by an interrupt then */
+        cc1000_mode != LISTENING) /* registers are not written by an interrupt then */
         return;
-    }
     bool locked = cc1000_control_locked();
     if (pll.age + 1 < calibration_lasts(locked)) {
         pll.age++;
@@ -122,7 +117,6 @@ void cc1000_pll_look(void)
         return; /* soon */
     }
     pll.watches = 0;
-    if (locked) {
+    if (locked)
         pll.misses = 0;
-    }
 }

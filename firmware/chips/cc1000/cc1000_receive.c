@@ -88,7 +88,6 @@ static void look_for_preamble(uint8_t byte)
 static void frame_begins(uint8_t lag, uint16_t count)
 {
     uint16_t late = (uint16_t)(lag * BIT_COUNTS + CC1000_CONF_DELAY);
-
     if (rx.full >= SLOTS) {
         cc1000_counters.overrun++;
         listen();
@@ -110,7 +109,6 @@ static void frame_begins(uint8_t lag, uint16_t count)
 static void look_for_sync(uint16_t word, uint8_t byte, uint16_t count)
 {
     uint8_t newest = byte;
-
     for (uint8_t lag = 8; lag-- > 0;) {
         word = (uint16_t)(word << 1 | newest >> 7);
         newest = (uint8_t)(newest << 1);
@@ -120,18 +118,16 @@ static void look_for_sync(uint16_t word, uint8_t byte, uint16_t count)
             return;
         }
     }
-    if (is_preamble(byte)) {
+    if (is_preamble(byte))
         rx.count = SEARCH_BYTES;
-    } else if (--rx.count == 0) {
+    else if (--rx.count == 0)
         listen();
-    }
 }
 
 static void header_ends(void)
 {
     radio_message_t *message = &slot(rx.filling)->heard.message;
     cw_am_t am;
-
     if (cw_air_parse(rx.header, &am) != CW_AIR_OK) {
         cc1000_counters.garbage++;
         listen();
@@ -161,30 +157,24 @@ static void frame_ends(uint16_t crc)
 
 static void header_byte(uint8_t byte)
 {
-    if (rx.count < CW_AIR_HEADER) {
+    if (rx.count < CW_AIR_HEADER)
         rx.header[rx.count] = byte;
-    }
-    if (++rx.count >= CW_AIR_HEADER) {
+    if (++rx.count >= CW_AIR_HEADER)
         header_ends();
-    }
 }
 
 static void data_byte(uint8_t byte)
 {
     radio_message_t *message = &slot(rx.filling)->heard.message;
-
-    if (rx.count < CAUSEWAY_PAYLOAD_LIMIT) {
+    if (rx.count < CAUSEWAY_PAYLOAD_LIMIT)
         message->data[rx.count] = byte;
-    }
-    if (++rx.count >= message->length) {
+    if (++rx.count >= message->length)
         cc1000_mode = CRC_LOW;
-    }
 }
 
 static void frame_byte(uint8_t mode)
 {
     uint8_t byte = (uint8_t)(rx.recent >> rx.lag ^ rx.invert);
-
     if (mode == CRC_LOW) {
         rx.crc_low = byte;
         cc1000_mode = CRC_HIGH;
@@ -192,19 +182,17 @@ static void frame_byte(uint8_t mode)
         frame_ends((uint16_t)((uint16_t)byte << 8 | rx.crc_low));
     } else {
         rx.crc = cw_crc16_add(rx.crc, byte);
-        if (mode == HEADER) {
+        if (mode == HEADER)
             header_byte(byte);
-        } else {
+        else
             data_byte(byte);
-        }
     }
 }
 
 static void settled(void)
 {
-    if (CAUSEWAY_SCHEDULED && cc1000_mode == TUNING) {
+    if (CAUSEWAY_SCHEDULED && cc1000_mode == TUNING)
         events_post(EVENT_RADIO); /* radio_wake() is waited for */
-    }
     listen();
 }
 
@@ -219,12 +207,10 @@ void cc1000_receive(uint8_t byte, uint16_t count)
 {
     uint16_t before = rx.recent;
     uint8_t mode = cc1000_mode;
-
     rx.recent = (uint16_t)(before << 8 | byte);
     if (mode == SETTLING || (CAUSEWAY_SCHEDULED && mode == TUNING)) {
-        if (--rx.count == 0) {
+        if (--rx.count == 0)
             settled();
-        }
     } else if (mode == LISTENING) {
         look_for_preamble(byte);
     } else if (mode == SEARCHING) {
@@ -237,10 +223,8 @@ void cc1000_receive(uint8_t byte, uint16_t count)
 void cc1000_receive_strength(uint16_t value)
 {
     uint8_t mode = cc1000_mode;
-
-    if (mode >= HEADER && mode <= CRC_HIGH) {
+    if (mode >= HEADER && mode <= CRC_HIGH)
         slot(rx.filling)->strength = value;
-    }
 }
 
 bool cc1000_is_quiet(void)
@@ -256,7 +240,6 @@ static int8_t dbm(uint16_t value)
     uint16_t below =
         (uint16_t)(CAUSEWAY_BAND_RSSI_AT_0 +
                    ((uint32_t)value * (CAUSEWAY_BAND_RSSI_TENTHS * CC1000_CONF_SUPPLY_MV / 10000) >> 10));
-
     return below < 127 ? (int8_t) - (int16_t)below : -127;
 }
 
@@ -266,11 +249,9 @@ void cc1000_hand_over_frames(void)
         uint8_t was = cc1000_lock();
         slot_t *oldest = slot(rx.filling ^ rx.full);
         radio_heard_t *heard = &oldest->heard;
-
         cc1000_unlock(was);
-        if (heard->message.length > CAUSEWAY_PAYLOAD_LIMIT) {
+        if (heard->message.length > CAUSEWAY_PAYLOAD_LIMIT)
             heard->message.length = 0;
-        }
         heard->rssi = oldest->strength == STRENGTH_UNKNOWN ? RADIO_RSSI_UNKNOWN : dbm(oldest->strength);
         heard->lqi = 0;
         heard->error = 0;
@@ -286,7 +267,6 @@ bool radio_quiet(void)
 {
     uint8_t was = cc1000_lock();
     bool quiet = cc1000_is_quiet() && rx.full == 0;
-
     cc1000_unlock(was);
     return quiet;
 }

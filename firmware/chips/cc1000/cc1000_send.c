@@ -93,9 +93,8 @@ static void end(radio_result_t result)
 
 void cc1000_send_fails(void)
 {
-    if (tx.state != IDLE && tx.state != DONE) {
+    if (tx.state != IDLE && tx.state != DONE)
         end(RADIO_FAILED);
-    }
 }
 
 /* ---- Channel access ---- */
@@ -104,7 +103,6 @@ void cc1000_send_fails(void)
 static bool waits(void)
 {
     uint8_t state = tx.state;
-
     return state >= BACKOFF && state <= CLEAR;
 }
 
@@ -120,7 +118,6 @@ void cc1000_back_off(void)
 static __attribute__((noinline)) bool due_in(uint8_t cycles)
 {
     uint32_t then = tx.deadline - cycles;
-
     return clock_before(then, clock_now());
 }
 
@@ -138,12 +135,10 @@ static bool is_near(void)
 
 void cc1000_send_watch(void)
 {
-    if (overdue()) {
+    if (overdue())
         end(RADIO_BUSY);
-    }
-    if (CAUSEWAY_SCHEDULED && is_near()) {
+    if (CAUSEWAY_SCHEDULED && is_near())
         events_post(EVENT_RADIO);
-    }
 }
 
 void cc1000_send_silence(void)
@@ -157,9 +152,8 @@ void cc1000_send_silence(void)
     }
     if (tx.state == LOOKING || tx.state == CLEAR) {
         /* with a schedule a second sample would make a look take too long */
-        if (!CAUSEWAY_SCHEDULED || !cc1000_samples(SAMPLE_CHANNEL)) {
+        if (!CAUSEWAY_SCHEDULED || !cc1000_samples(SAMPLE_CHANNEL))
             cc1000_sample(SAMPLE_CHANNEL);
-        }
     } else {
         cc1000_noise_silence();
     }
@@ -168,7 +162,6 @@ void cc1000_send_silence(void)
 void cc1000_send_look(uint16_t value)
 {
     bool quiet = cc1000_noise_only(value);
-
     if (tx.state == LOOKING && quiet) {
         tx.state = CLEAR;
         events_post(EVENT_RADIO);
@@ -183,21 +176,17 @@ void cc1000_send_look(uint16_t value)
 static uint8_t byte_to_send(uint8_t step)
 {
     uint8_t place = (uint8_t)(step - STEP_FRAME);
-
-    if (step < STEP_SYNC) {
+    if (step < STEP_SYNC)
         return PREAMBLE_BYTE;
-    }
-    if (step < STEP_FRAME) {
+    if (step < STEP_FRAME)
         return step == STEP_SYNC ? SYNC_FIRST : SYNC_SECOND;
-    }
     if (place < tx.length) {
         tx.crc = cw_crc16_add(tx.crc, tx.frame[place]);
         return tx.frame[place];
     }
     place = (uint8_t)(place - tx.length);
-    if (place < CW_AIR_CRC) {
+    if (place < CW_AIR_CRC)
         return (uint8_t)(place == 0 ? tx.crc : tx.crc >> 8);
-    }
     return FLUSH_BYTE;
 }
 
@@ -205,19 +194,16 @@ static uint8_t byte_to_send(uint8_t step)
 static void sync_is_out(uint16_t count)
 {
     tx.time = clock_of_capture(count);
-    if (tx.stamp_at <= sizeof tx.frame - 4) { /* RADIO_NO_STAMP is not */
+    if (tx.stamp_at <= sizeof tx.frame - 4) /* RADIO_NO_STAMP is not */
         cw_put32(&tx.frame[tx.stamp_at], radio_stamp(tx.time));
-    }
 }
 
 /* Byte number tx.step went into the SPI just now, the one before it ended at `count`. */
 void cc1000_send_byte(uint16_t count)
 {
     uint8_t step = tx.step++;
-
-    if (step == STEP_FRAME) {
+    if (step == STEP_FRAME)
         sync_is_out(count);
-    }
     if (step == (uint8_t)(STEP_FRAME + tx.length + CW_AIR_CRC + FLUSH)) {
         cc1000_board_drive(false);
         cc1000_control_receive();
@@ -241,16 +227,12 @@ static bool load(const radio_message_t *message, uint32_t deadline, uint8_t stam
         .length = message->length,
     };
     uint8_t was;
-
-    if (cc1000_mode == OFF || (CAUSEWAY_SCHEDULED && cc1000_mode >= ASLEEP) || tx.state != IDLE) {
+    if (cc1000_mode == OFF || (CAUSEWAY_SCHEDULED && cc1000_mode >= ASLEEP) || tx.state != IDLE)
         return false;
-    }
-    if (stamp_at != RADIO_NO_STAMP && (uint16_t)stamp_at + 4 > message->length) {
+    if (stamp_at != RADIO_NO_STAMP && (uint16_t)stamp_at + 4 > message->length)
         return false;
-    }
-    if (!cw_air_build(&am, 0, tx.frame)) {
+    if (!cw_air_build(&am, 0, tx.frame))
         return false;
-    }
     memcpy(&tx.frame[CW_AIR_HEADER], message->data, message->length);
     tx.length = (uint8_t)(CW_AIR_HEADER + message->length);
     tx.stamp_at = stamp_at == RADIO_NO_STAMP ? RADIO_NO_STAMP : (uint8_t)(CW_AIR_HEADER + stamp_at);
@@ -273,7 +255,6 @@ bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_
 {
     uint32_t soon = clock_now() + NEAR_CYCLES; /* the loop must come by again */
     uint32_t ahead = clock_before(when, soon) ? 0 : when - soon;
-
     return ahead <= AHEAD_MOST &&
            load(message, soon + ahead + TURN_CYCLES + LATE_CYCLES, stamp_at, APPOINTED);
 }
@@ -285,7 +266,6 @@ static bool take_channel(void)
 {
     uint8_t was = cc1000_lock();
     bool taken = tx.state == CLEAR && cc1000_is_quiet() && !overdue();
-
     if (taken) {
         cc1000_mode = TURNING;
         tx.state = GOING;
@@ -298,10 +278,8 @@ static bool take_channel(void)
 static void start_sending(void)
 {
     uint8_t was;
-
-    if (!take_channel()) {
+    if (!take_channel())
         return;
-    }
     cc1000_control_prepare();
     cc1000_board_drive(true);
     cc1000_control_transmit();
@@ -316,7 +294,6 @@ static void start_sending(void)
 static void look(void)
 {
     uint8_t was = cc1000_lock();
-
     tx.looks = LOOKS - 1;
     tx.state = LOOKING;
     cc1000_sample(SAMPLE_CHANNEL);
@@ -329,27 +306,23 @@ static void look(void)
 static void keep_appointment(void)
 {
     uint8_t was;
-
-    if (!is_near()) {
+    if (!is_near())
         return;
-    }
     while (!due_in(TURN_CYCLES + LATE_CYCLES + LOOK_CYCLES + 1)) {
     }
     look();
     start_sending();
     was = cc1000_lock();
-    if (waits()) {
+    if (waits())
         end(RADIO_BUSY);
-    }
     cc1000_unlock(was);
 }
 
 void cc1000_send_start(void)
 {
     start_sending();
-    if (CAUSEWAY_SCHEDULED) {
+    if (CAUSEWAY_SCHEDULED)
         keep_appointment();
-    }
 }
 
 void cc1000_hand_over_result(void)
@@ -357,7 +330,6 @@ void cc1000_hand_over_result(void)
     if (tx.state == DONE) {
         radio_result_t result = tx.result;
         uint32_t time = tx.time;
-
         tx.state = IDLE;
         radio_on_sent(result, time);
     }

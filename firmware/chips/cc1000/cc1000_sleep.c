@@ -37,10 +37,8 @@ bool radio_wake(void)
     uint8_t was = cc1000_lock();
     uint8_t mode = cc1000_mode;
     bool begins = mode == ASLEEP;
-
-    if (begins) {
+    if (begins)
         cc1000_mode = CRYSTAL;
-    }
     cc1000_unlock(was);
     if (begins) {
         power_need(POWER_RADIO);
@@ -54,9 +52,8 @@ bool radio_wake(void)
 /** The last part of waking is as SETTLING. */
 static void tune(void)
 {
-    if (!cc1000_control_kept()) {
+    if (!cc1000_control_kept())
         cc1000_stuck();
-    }
     cc1000_control_receive();
     cc1000_settle();
     cc1000_mode = TUNING;
@@ -68,7 +65,6 @@ static void tune(void)
 void cc1000_wake_on(void)
 {
     uint8_t mode = cc1000_mode;
-
     if (mode == CRYSTAL) {
         cc1000_control_start_bias();
         cc1000_mode = BIAS;
@@ -84,7 +80,6 @@ bool radio_busy(void)
     uint8_t was = cc1000_lock();
     uint8_t mode = cc1000_mode;
     bool busy = mode > OFF && mode <= SENDING && !cc1000_is_quiet();
-
     cc1000_unlock(was);
     return busy;
 }

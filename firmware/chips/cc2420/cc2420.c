@@ -61,9 +61,8 @@ void cc2420_on_timer(void)
 
 void cc2420_on_capture(uint16_t capture)
 {
-    if (!cc2420_on_sent_edge(capture)) {
+    if (!cc2420_on_sent_edge(capture))
         cc2420_on_received_edge(capture);
-    }
 }
 
 /* --- starting and stopping --- */
@@ -71,9 +70,8 @@ void cc2420_on_capture(uint16_t capture)
 void cc2420_restart(void)
 {
     cc2420_counters.restarts++;
-    if (!cc2420_send_idle()) {
+    if (!cc2420_send_idle())
         cc2420_end_send(RADIO_FAILED);
-    }
     cc2420_mode = cc2420_start_chip() ? CHIP_ON : CHIP_FAULTY;
     cc2420_look_later();
 }
@@ -108,11 +106,10 @@ void radio_stop(void)
 /* Is the chip well? */
 static void look_at_chip(void)
 {
-    if (cc2420_mode == CHIP_FAULTY || !cc2420_is_sane()) {
+    if (cc2420_mode == CHIP_FAULTY || !cc2420_is_sane())
         cc2420_restart();
-    } else {
+    else
         cc2420_look_later();
-    }
 }
 
 void radio_service(void)
@@ -123,14 +120,12 @@ void radio_service(void)
     }
     cc2420_receive();
     bool up = timer_up;
-    if (up) { /* else the interrupt may come right now, and must not be overwritten */
+    if (up) /* else the interrupt may come right now, and must not be overwritten */
         timer_up = false;
-    }
-    if (cc2420_mode == CHIP_ON && !cc2420_send_idle()) {
+    if (cc2420_mode == CHIP_ON && !cc2420_send_idle())
         cc2420_send_service(up);
-    } else if (cc2420_mode != CHIP_OFF && up) {
+    else if (cc2420_mode != CHIP_OFF && up)
         look_at_chip();
-    }
     cc2420_hand_over_result();
 }
 
@@ -140,8 +135,7 @@ bool radio_sound(void)
     uint8_t was = cc2420_board_lock();
     bool timed = timer_up || (cc2420_board_timer_runs() && timer_laps <= CHECK_LAPS);
     cc2420_board_unlock(was);
-    if (CAUSEWAY_SCHEDULED && cc2420_mode > CHIP_ON) {
+    if (CAUSEWAY_SCHEDULED && cc2420_mode > CHIP_ON)
         return (timed || cc2420_mode == CHIP_ASLEEP) && cc2420_mode <= CHIP_TUNING && cc2420_send_sound();
-    }
     return timed && (cc2420_mode == CHIP_ON || cc2420_mode == CHIP_FAULTY) && cc2420_send_sound();
 }

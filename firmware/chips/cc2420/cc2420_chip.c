@@ -40,9 +40,8 @@ uint16_t cc2420_read_register(uint8_t address)
 static bool wait_for_oscillator(void)
 {
     for (uint8_t i = 0; i < OSCILLATOR_STEPS; i++) {
-        if (cc2420_strobe(CC2420_SNOP) & CC2420_STATUS_XOSC) {
+        if (cc2420_strobe(CC2420_SNOP) & CC2420_STATUS_XOSC)
             return true;
-        }
         cc2420_board_wait(OSCILLATOR_STEP_US);
     }
     return false;
@@ -72,9 +71,8 @@ bool cc2420_listen(void)
     write_register(CC2420_IOCFG0, CC2420_IOCFG0_VALUE);
     write_register(CC2420_FSCTRL, CC2420_FSCTRL_VALUE + 5 * (CAUSEWAY_CHANNEL - 11));
     write_register(CC2420_TXCTRL, CC2420_TXCTRL_VALUE | CC2420_POWER);
-    if (!cc2420_is_sane()) {
+    if (!cc2420_is_sane())
         return false; /* with no chip at all, too: whatever the bus reads then */
-    }
     cc2420_flush_receiver();
     cc2420_board_listen(true);
     cc2420_strobe(CC2420_SRXON);
@@ -87,8 +85,7 @@ bool cc2420_start_chip(void)
     cc2420_board_power(true);
     cc2420_board_wait(REGULATOR_US);
     cc2420_start_oscillator();
-    if (!wait_for_oscillator()) {
+    if (!wait_for_oscillator())
         return false;
-    }
     return cc2420_listen();
 }

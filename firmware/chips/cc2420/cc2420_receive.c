@@ -81,18 +81,16 @@ void cc2420_flush_receiver(void)
 /* Whether a frame is coming in. The chip knows where the board does not see SFD. */
 static bool is_receiving(void)
 {
-    if (cc2420_board_sfd()) {
+    if (cc2420_board_sfd())
         return true;
-    }
     uint8_t state = cc2420_read_register(CC2420_FSMSTATE) & CC2420_FSM_MASK;
     return state == CC2420_FSM_RX_FRAME || state == CC2420_FSM_RX_FRAME_TOO;
 }
 
 static bool frame_waits(void)
 {
-    if (cc2420_board_fifop()) {
+    if (cc2420_board_fifop())
         return true;
-    }
     /* FIFOP falls with the first byte that is read, even if a second whole frame lies behind: then there are
      * bytes, and none is coming in. */
     return cc2420_board_fifo() && !is_receiving();
@@ -162,9 +160,8 @@ typedef enum {
 static frame_t fill_heard(const uint8_t *frame, radio_heard_t *heard)
 {
     cw_am_t am;
-    if (cw_air_parse(frame, &am) != CW_AIR_OK) {
+    if (cw_air_parse(frame, &am) != CW_AIR_OK)
         return FRAME_GARBAGE;
-    }
     heard->message.dest = am.dest;
     heard->message.source = am.source;
     heard->message.type = am.type;
@@ -189,22 +186,18 @@ static frame_t read_rest(uint8_t *frame, radio_heard_t *heard)
     uint8_t at = 1;
     for (; at <= length - CW_AIR_CRC; at++) {
         uint8_t byte = cc2420_board_exchange(0);
-        if (at < FRAME_BYTES) {
+        if (at < FRAME_BYTES)
             frame[at] = byte;
-        }
     }
     uint8_t rssi = cc2420_board_exchange(0);
     bool whole = cc2420_board_fifo(); /* the last byte must be there still */
     uint8_t last = cc2420_board_exchange(0);
-    if (!whole) {
+    if (!whole)
         return FRAME_LOST_STEP;
-    }
-    if (!(last & CC2420_CRC_OK)) {
+    if (!(last & CC2420_CRC_OK))
         return FRAME_CRC;
-    }
-    if (!cw_air_fits(length)) {
+    if (!cw_air_fits(length))
         return FRAME_GARBAGE;
-    }
     heard->rssi = (int8_t)((int8_t)rssi < INT8_MIN + 1 - CC2420_RSSI_OFFSET
                                ? INT8_MIN + 1
                                : (int8_t)rssi + CC2420_RSSI_OFFSET);
@@ -219,9 +212,8 @@ static __attribute__((noinline)) frame_t read_frame(radio_heard_t *heard)
     cc2420_board_exchange(CC2420_RXFIFO | CC2420_READ);
     frame[0] = cc2420_board_exchange(0);
     frame_t kind = FRAME_LOST_STEP;
-    if (frame[0] >= SHORTEST && frame[0] <= CC2420_LENGTH_LIMIT) {
+    if (frame[0] >= SHORTEST && frame[0] <= CC2420_LENGTH_LIMIT)
         kind = read_rest(frame, heard);
-    }
     cc2420_board_select(false);
     fifop_rose = false;
     frame_behind = cc2420_board_fifo();
@@ -262,9 +254,8 @@ static void receive_one(void)
 void cc2420_receive(void)
 {
     for (uint8_t i = 0; i < FRAMES_AT_ONCE; i++) {
-        if (cc2420_mode != CHIP_ON || !frame_waits()) {
+        if (cc2420_mode != CHIP_ON || !frame_waits())
             return;
-        }
         receive_one();
     }
     events_post(EVENT_RADIO);

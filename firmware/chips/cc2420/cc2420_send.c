@@ -86,9 +86,8 @@ static void see_edge(uint16_t capture, uint8_t before)
 bool cc2420_on_sent_edge(uint16_t capture)
 {
     uint8_t edge = sent_edge;
-    if (sending != SEND_ON_AIR || edge == EDGE_END) {
+    if (sending != SEND_ON_AIR || edge == EDGE_END)
         return false;
-    }
     see_edge(capture, edge);
     return true;
 }
@@ -126,19 +125,16 @@ static bool load(const radio_message_t *message)
         .data = message->data,
     };
     uint8_t header[CW_AIR_HEADER];
-    if (!cw_air_build(&am, frame_number++, header)) {
+    if (!cw_air_build(&am, frame_number++, header))
         return false;
-    }
     send_length = header[0];
     cc2420_strobe(CC2420_SFLUSHTX); /* one that never had a clear channel may be in there */
     cc2420_board_select(true);
     uint8_t status = cc2420_board_exchange(CC2420_TXFIFO);
-    for (uint8_t i = 0; i < CW_AIR_HEADER; i++) {
+    for (uint8_t i = 0; i < CW_AIR_HEADER; i++)
         cc2420_board_exchange(header[i]);
-    }
-    for (uint8_t i = 0; i < message->length; i++) {
+    for (uint8_t i = 0; i < message->length; i++)
         cc2420_board_exchange(message->data[i]);
-    }
     cc2420_board_select(false);
     return (status & CC2420_STATUS_XOSC) != 0;
 }
@@ -161,9 +157,8 @@ static void wait_for(uint32_t when)
     uint16_t wait = (uint16_t)(left - AT_LEAD);
     uint32_t counts = wait * UINT32_C(28) + (wait >> 3);
     uint8_t laps = 0;
-    for (; counts > LAP + TIMER_LEAST; counts -= LAP) {
+    for (; counts > LAP + TIMER_LEAST; counts -= LAP)
         laps++;
-    }
     cc2420_set_timer((uint16_t)counts, laps);
 }
 
@@ -176,12 +171,10 @@ static bool is_away(void)
 
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at)
 {
-    if (is_away() || sending != SEND_NONE || message->length > CAUSEWAY_PAYLOAD_LIMIT) {
+    if (is_away() || sending != SEND_NONE || message->length > CAUSEWAY_PAYLOAD_LIMIT)
         return false;
-    }
-    if (stamp_at != RADIO_NO_STAMP && stamp_at + 4 > message->length) {
+    if (stamp_at != RADIO_NO_STAMP && stamp_at + 4 > message->length)
         return false;
-    }
     send_deadline = deadline;
     send_stamp_at = stamp_at;
     sending = SEND_WAITS;
@@ -205,9 +198,8 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
 
 bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_at)
 {
-    if (sending != SEND_NONE || clock_before(clock_now() + AT_MOST, when)) {
+    if (sending != SEND_NONE || clock_before(clock_now() + AT_MOST, when))
         return false;
-    }
     send_once = true;
     send_once = radio_send(message, when, stamp_at);
     return send_once;
@@ -228,9 +220,8 @@ static bool start_sending(void)
     sending = SEND_ON_AIR;
     cc2420_strobe(CC2420_STXONCCA);
     bool active = (cc2420_strobe(CC2420_SNOP) & CC2420_STATUS_TX_ACTIVE) != 0;
-    if (!active) {
+    if (!active)
         sending = SEND_WAITS;
-    }
     cc2420_board_unlock(was);
     return active;
 }
@@ -268,15 +259,13 @@ static void write_stamp(void)
         cc2420_board_select(true);
         cc2420_board_exchange(CC2420_RAM | at);
         cc2420_board_exchange(CC2420_BANK_TXFIFO);
-        for (uint8_t i = 0; i < sizeof stamp; i++) {
+        for (uint8_t i = 0; i < sizeof stamp; i++)
             cc2420_board_exchange(stamp[i]);
-        }
         cc2420_board_select(false);
     }
     cc2420_board_unlock(was);
-    if (late) {
+    if (late)
         abort_sending();
-    }
 }
 
 /* The loop was called a little before its time. */
@@ -288,9 +277,8 @@ static void await_its_time(void)
 
 static void try_sending(void)
 {
-    if (CAUSEWAY_SCHEDULED && send_once) {
+    if (CAUSEWAY_SCHEDULED && send_once)
         await_its_time();
-    }
     if (clock_before(send_deadline, clock_now() + STARTING)) {
         cc2420_end_send(RADIO_BUSY);
         return;
@@ -307,40 +295,36 @@ static void try_sending(void)
     /* By then it is over: strobe to delimiter, the frame at 29.5 counts a byte, a millisecond to spare. */
     cc2420_set_timer(
         (uint16_t)(DELIMITER_COUNTS + (send_length + 1) * (COUNTS_PER_BYTE + 1) + CC2420_COUNTS_PER_MS), 0);
-    if (send_stamp_at != RADIO_NO_STAMP) {
+    if (send_stamp_at != RADIO_NO_STAMP)
         write_stamp();
-    }
 }
 
 static void finish_sending(void)
 {
     uint8_t status = cc2420_strobe(CC2420_SNOP);
-    if (!(status & CC2420_STATUS_XOSC) || (status & CC2420_STATUS_UNDERFLOW)) {
+    if (!(status & CC2420_STATUS_XOSC) || (status & CC2420_STATUS_UNDERFLOW))
         cc2420_restart();
-    } else {
+    else
         cc2420_end_send(RADIO_SENT);
-    }
 }
 
 /* Neither begun nor ended when it must have been: on a board that does not see SFD it has. */
 static void end_unseen(void)
 {
-    if (sent_edge != EDGE_NONE || (cc2420_strobe(CC2420_SNOP) & CC2420_STATUS_TX_ACTIVE)) {
+    if (sent_edge != EDGE_NONE || (cc2420_strobe(CC2420_SNOP) & CC2420_STATUS_TX_ACTIVE))
         cc2420_restart();
-    } else {
+    else
         finish_sending();
-    }
 }
 
 void cc2420_send_service(bool up)
 {
-    if (sending == SEND_WAITS && up) {
+    if (sending == SEND_WAITS && up)
         try_sending();
-    } else if (sending == SEND_ON_AIR && sent_edge == EDGE_END) {
+    else if (sending == SEND_ON_AIR && sent_edge == EDGE_END)
         finish_sending();
-    } else if (sending == SEND_ON_AIR && up) {
+    else if (sending == SEND_ON_AIR && up)
         end_unseen();
-    }
 }
 
 void cc2420_hand_over_result(void)
@@ -348,9 +332,8 @@ void cc2420_hand_over_result(void)
     if (sending == SEND_ENDED) {
         sending = SEND_NONE;
         send_once = false;
-        if (cc2420_mode == CHIP_ON) {
+        if (cc2420_mode == CHIP_ON)
             cc2420_look_later();
-        }
         radio_on_sent(sent_result, sent_time);
     }
 }

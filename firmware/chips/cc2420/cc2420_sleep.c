@@ -53,13 +53,12 @@ static void wake_fails(void)
 /* The oscillator has had its time. */
 static void wake_listens(uint8_t looks)
 {
-    if (!(cc2420_strobe(CC2420_SNOP) & CC2420_STATUS_XOSC) && looks > 0) {
+    if (!(cc2420_strobe(CC2420_SNOP) & CC2420_STATUS_XOSC) && looks > 0)
         wake_next(CHIP_STARTING, OSCILLATOR_COUNTS, (uint8_t)(looks - 1));
-    } else if (cc2420_listen()) {
+    else if (cc2420_listen())
         wake_next(CHIP_TUNING, TUNING_COUNTS, 0);
-    } else {
+    else
         wake_fails();
-    }
 }
 
 /* The loop need not wake for it, and nobody else uses the bus. */

@@ -11,17 +11,13 @@
 
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 #define CW_AES_BYTES 16 /* of a block and of a key */
 
 /** Encrypt a block in place. The key is used up: what is left there is the last round's. */
 void cw_aes_encrypt(uint8_t key[CW_AES_BYTES], uint8_t block[CW_AES_BYTES]);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

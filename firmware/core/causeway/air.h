@@ -16,9 +16,7 @@
 #include "causeway_layout.h"
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 #ifdef CAUSEWAY_AIR_IEEE802154
 
@@ -45,8 +43,8 @@ typedef enum {
     CW_AIR_PROTOCOL, /* CC2420: another TinyOS version, another protocol, an acknowledgement... */
 } cw_air_t;
 
-/** Write the header of a message. `number` is the CC2420's data sequence number, one more for each frame; the
- * CC1000 has none. If the data is over the limit, return false and write nothing. */
+/** Write the header of a message. `number` is the CC2420's data sequence number, one more for each frame;
+ * the CC1000 has none. If the data is over the limit, return false and write nothing. */
 bool cw_air_build(const cw_am_t *am, uint8_t number, uint8_t header[CW_AIR_HEADER]);
 
 /** Read a header and fill `am` if it is good; `am->data` then points behind the header, where am->length
@@ -65,8 +63,6 @@ static inline bool cw_air_fits(uint8_t length)
 
 #endif
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

@@ -11,9 +11,7 @@
 #include "causeway_layout.h"
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 #define CW_AM_BROADCAST 0xFFFFU
 #define CW_AM_UART 0x007EU /* TinyOS 1's address of the host */
@@ -33,7 +31,8 @@ extern "C" {
 /** The longest packet: type byte, token, header, data. */
 #define CW_PACKET_LIMIT (2 + CW_AM_HEADER + CAUSEWAY_PAYLOAD_LIMIT)
 
-/** A message; `data` lies elsewhere: in the packet or frame it was parsed from, or where its builder has it.
+/** A message; `data` lies elsewhere: in the packet or frame it was parsed from, or where its builder has
+ * it.
  */
 typedef struct {
     uint16_t dest;
@@ -61,10 +60,10 @@ typedef enum {
     CW_PACKET_OVERSIZE,    /* data over the payload limit: must not go on the air */
 } cw_packet_kind_t;
 
-/** Read a packet of `length` bytes, from its type byte on. `am` is filled for the first two kinds, its data
- * pointing into the packet. `wants_ack` and `token` are set even if the rest is wrong, since TinyOS
- * acknowledges every packet with a good CRC. At most CW_PACKET_LIMIT bytes are read: a deframer need not keep
- * more. */
+/** Read a packet of `length` bytes, from its type byte on. `am` is filled for the first two kinds, its
+ * data pointing into the packet. `wants_ack` and `token` are set even if the rest is wrong, since TinyOS
+ * acknowledges every packet with a good CRC. At most CW_PACKET_LIMIT bytes are read: a deframer need not
+ * keep more. */
 cw_packet_kind_t cw_am_parse(const uint8_t *packet, uint8_t length, cw_packet_t *read);
 
 /** Write a message as a packet that wants no acknowledgement, as motes send it; return its length. If the
@@ -74,8 +73,6 @@ uint8_t cw_am_build(const cw_am_t *am, uint8_t packet[CW_PACKET_LIMIT]);
 /** Write an acknowledgement; return its length, 2. */
 uint8_t cw_am_build_ack(uint8_t token, uint8_t packet[2]);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

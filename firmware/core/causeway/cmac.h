@@ -13,9 +13,7 @@
 #include "aes.h"
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 typedef struct {
     const uint8_t *key;           /* 16 bytes, on an AVR in flash (CW_IN_FLASH): memory cannot change them */
@@ -31,8 +29,6 @@ void cw_cmac_begin(cw_cmac_t *cmac);
 void cw_cmac_put(cw_cmac_t *cmac, uint8_t byte);
 const uint8_t *cw_cmac_end(cw_cmac_t *cmac);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

@@ -6,11 +6,9 @@
 #ifndef CW_CRC_H
 #define CW_CRC_H
 
-#include <stdint.h>
+#include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 /** Add one byte to a CRC. */
 uint16_t cw_crc16_add(uint16_t crc, uint8_t byte);
@@ -18,8 +16,6 @@ uint16_t cw_crc16_add(uint16_t crc, uint8_t byte);
 /** The CRC of `length` bytes. */
 uint16_t cw_crc16(const uint8_t *bytes, uint8_t length);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

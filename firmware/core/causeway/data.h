@@ -22,9 +22,7 @@
 #include "stamp.h"
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 #define CW_DATA_BOOT_MASK 7
 #define CW_DATA_HOPS_TOP 3 /* "3 or more": not counted down */
@@ -46,20 +44,21 @@ typedef struct {
 /** Judge a received payload of our data type and count the outcome. Nothing beyond `length` is read. */
 cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_counters_t *counters);
 
-/** Write source, sequence and flags: the last 3 bits of `boot`, `hops` but at most 3, saturated and complete
- * clear. */
+/** Write source, sequence and flags: the last 3 bits of `boot`, `hops` but at most 3, saturated and
+ * complete clear. */
 void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t boot, uint8_t hops,
                   bool in_sync);
 
-/** Take a send event and write its stamp and the saturated flag; the application's data moves up to the end
- * of a shorter one. Return the payload's length. */
+/** Take a send event and write its stamp and the saturated flag; the application's data moves up to the
+ * end of a shorter one. Return the payload's length. */
 uint8_t cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick);
 
 /** Fill the receipt slots and write the complete flag. */
 void cw_data_put_receipts(uint8_t *payload, uint8_t length, cw_receipts_t *receipts);
 
-/** Count a received payload's hops down in place, so that it can be passed on. If it has none left, return
- * false and change nothing. "3 or more" stays: the duplicate filter and delta end such a message. */
+/** Count a received payload's hops down in place, so that it can be passed on. If it has none left,
+ * return false and change nothing. "3 or more" stays: the duplicate filter and delta end such a message.
+ */
 bool cw_data_relay(uint8_t *payload);
 
 static inline uint16_t cw_data_source(const uint8_t *payload)
@@ -110,8 +109,8 @@ static inline uint16_t cw_data_number(const uint8_t *payload)
     return (uint16_t)((uint16_t)cw_data_boot(payload) << 8 | cw_data_sequence(payload));
 }
 
-/** That number as an Arrived carries it, and back: above its 11 bits are the low 5 of the layout's hash, so
- * that a gateway of another deployment speaks of no message of ours. */
+/** That number as an Arrived carries it, and back: above its 11 bits are the low 5 of the layout's hash,
+ * so that a gateway of another deployment speaks of no message of ours. */
 static inline uint16_t cw_data_arrived(uint16_t number)
 {
     return (uint16_t)(number ^ (uint16_t)((uint16_t)CAUSEWAY_LAYOUT_HASH << 11));
@@ -152,8 +151,6 @@ static inline uint8_t *cw_data_application(uint8_t *payload, uint8_t length)
     return payload + cw_data_place(CAUSEWAY_DATA_AT, length);
 }
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

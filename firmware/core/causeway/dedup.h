@@ -9,9 +9,7 @@
 
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 #ifndef CW_DEDUP_ROOM
 #define CW_DEDUP_ROOM 32 /* at most 255 */
@@ -37,8 +35,6 @@ bool cw_dedup_knows(const cw_dedup_t *filter, uint16_t source, uint16_t number);
 /** The same; if not, remember it. */
 bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

@@ -20,9 +20,7 @@
 #include "flag.h"
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 #define CW_FRAME_FLAG 0x7E
 #define CW_FRAME_ESCAPE 0x7D
@@ -77,17 +75,15 @@ typedef struct {
 /** Wait for a flag, counters at 0. A static deframer is ready without it. */
 void cw_deframer_start(cw_deframer_t *deframer);
 
-/** Bytes were lost (the UART said so): drop the current frame and wait for a flag. Bytes before it count as
- * noise. */
+/** Bytes were lost (the UART said so): drop the current frame and wait for a flag. Bytes before it count
+ * as noise. */
 void cw_deframer_resync(cw_deframer_t *deframer);
 
-/** Take a byte from the line. If it completes a good packet, return the packet's length from its type byte
- * on, without CRC, 2 to 254; `packet` holds its first CW_DEFRAMER_ROOM bytes until the next call. Otherwise
- * return 0. */
+/** Take a byte from the line. If it completes a good packet, return the packet's length from its type
+ * byte on, without CRC, 2 to 254; `packet` holds its first CW_DEFRAMER_ROOM bytes until the next call.
+ * Otherwise return 0. */
 uint8_t cw_deframer_put(cw_deframer_t *deframer, uint8_t byte);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

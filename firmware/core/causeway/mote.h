@@ -34,9 +34,7 @@
 #include "ticks.h"
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 typedef struct {
     uint16_t id;
@@ -58,15 +56,16 @@ typedef enum {
     CW_MOTE_FOREIGN, /* no data message of this layout */
 } cw_mote_heard_t;
 
-/** Start as mote `id`, below CAUSEWAY_MOTES. `boots` counts our starts; its last three bits must outlive a
- * reset, or others take new messages for old ones. `mote` must be all zero (a static one is). */
+/** Start as mote `id`, below CAUSEWAY_MOTES. `boots` counts our starts; its last three bits must outlive
+ * a reset, or others take new messages for old ones. `mote` must be all zero (a static one is). */
 void cw_mote_start(cw_mote_t *mote, uint16_t id, uint8_t boots, uint32_t tick);
 
-/** The network's time jumped: its root started anew, or we joined. Forget what was known by the old time. */
+/** The network's time jumped: its root started anew, or we joined. Forget what was known by the old time.
+ */
 void cw_mote_restart(cw_mote_t *mote, uint32_t tick);
 
-/** Make a message of the application's CAUSEWAY_DATA_BYTES bytes, to be passed on up to `hops` times. Return
- * the payload's length; 0 if it must wait for the next tick, since this one has had its message
+/** Make a message of the application's CAUSEWAY_DATA_BYTES bytes, to be passed on up to `hops` times.
+ * Return the payload's length; 0 if it must wait for the next tick, since this one has had its message
  * (CAUSEWAY_ONE_SEND_A_TICK). */
 uint8_t cw_mote_send(cw_mote_t *mote, uint32_t tick, bool in_sync, uint8_t hops, const uint8_t *data,
                      uint8_t payload[CAUSEWAY_PAYLOAD_BYTES]);
@@ -75,8 +74,6 @@ uint8_t cw_mote_send(cw_mote_t *mote, uint32_t tick, bool in_sync, uint8_t hops,
 cw_mote_heard_t cw_mote_receive(cw_mote_t *mote, uint32_t tick, bool in_sync, const uint8_t *payload,
                                 uint8_t length);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

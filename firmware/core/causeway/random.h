@@ -4,9 +4,7 @@
 
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 /** The next number, 1..65535. */
 uint16_t cw_random_next(uint16_t *state);
@@ -14,8 +12,6 @@ uint16_t cw_random_next(uint16_t *state);
 /** A number in 0..limit - 1; 0 when the limit is 0. */
 uint16_t cw_random_below(uint16_t *state, uint16_t limit);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

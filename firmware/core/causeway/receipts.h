@@ -14,9 +14,7 @@
 #include "flag.h"
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 #ifndef CW_RECEIPTS_ROOM
 #define CW_RECEIPTS_ROOM (CAUSEWAY_MOTES < 32 ? CAUSEWAY_MOTES : 32) /* sources; at most 255 */
@@ -45,18 +43,16 @@ typedef struct {
 /** Forget all. A static state is ready without it. */
 void cw_receipts_start(cw_receipts_t *receipts);
 
-/** Note a received message (first copy, merged). `source` must not be our own id. A message older than the
- * newest of that source and boot changes nothing. */
+/** Note a received message (first copy, merged). `source` must not be our own id. A message older than
+ * the newest of that source and boot changes nothing. */
 void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uint8_t sequence);
 
-/** Fill the receipt slots of a message that `own` sends with `sequence`; slots not needed repeat these two.
- * `slots` has CAUSEWAY_RECEIPTS * CAUSEWAY_RECEIPT_BYTES bytes. Return true if every message received since
- * the last call is named, or a later one of its source: the message is complete. (Always false without
- * slots.) */
+/** Fill the receipt slots of a message that `own` sends with `sequence`; slots not needed repeat these
+ * two. `slots` has CAUSEWAY_RECEIPTS * CAUSEWAY_RECEIPT_BYTES bytes. Return true if every message
+ * received since the last call is named, or a later one of its source: the message is complete. (Always
+ * false without slots.) */
 bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, uint8_t *slots);
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

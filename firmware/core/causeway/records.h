@@ -89,9 +89,9 @@ enum { CW_COMMAND_RATE = 1, CW_COMMAND_REPORT = 2, CW_COMMAND_BLINK = 3, CW_COMM
     static inline bool cw_##lower##_get(const uint8_t *payload, uint8_t length, cw_##lower##_t *record) \
     {                                                                                                   \
         bool whole = length == CAUSEWAY_##UPPER##_BYTES;                                                \
-        if (whole) {                                                                                    \
-            CW_##UPPER(CW_GET_U8, CW_GET_I8, CW_GET_U16, CW_GET_U32)                                    \
-        }                                                                                               \
+        if (!whole)                                                                                     \
+            return whole;                                                                               \
+        CW_##UPPER(CW_GET_U8, CW_GET_I8, CW_GET_U16, CW_GET_U32);                                       \
         return whole;                                                                                   \
     }
 

@@ -34,9 +34,7 @@
 #include "stamp_items.h"
 #include "types.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+CW_C_BEGIN
 
 #if CAUSEWAY_ENTRY_TOP <= 255
 typedef uint8_t cw_entry_t;
@@ -124,23 +122,24 @@ typedef struct {
 
 typedef enum {
     CW_STAMP_OK,
-    CW_STAMP_BOUNDED, /* the event was taken, but the bound cut: our own state, the received stamp, or both */
+    CW_STAMP_BOUNDED, /* the event was taken, but the bound cut: our own state, the received stamp, or
+                         both */
     /* not a stamp of this layout, or not from a mote where the scheme needs that. No event was taken */
     CW_STAMP_REFUSED,
 } cw_stamp_result_t;
 
-/** Start at this tick and forget all times of an older epoch; names of messages stay, but not a barrier's. At
- * boot the state must be all zero (a static state is). `bounded` is kept. */
+/** Start at this tick and forget all times of an older epoch; names of messages stay, but not a
+ * barrier's. At boot the state must be all zero (a static state is). `bounded` is kept. */
 void cw_stamp_start(cw_stamp_t *state, uint32_t tick);
 
 #if CAUSEWAY_SCHEME_BARRIER
-/** Take note, before an event, whether our clock is in sync. Return whether a message sent at this tick may
- * say so: after a start, and after the time was lost, not for LEAD + 1 ticks more. Until then a send writes a
- * stamp that says nothing. */
+/** Take note, before an event, whether our clock is in sync. Return whether a message sent at this tick
+ * may say so: after a start, and after the time was lost, not for LEAD + 1 ticks more. Until then a send
+ * writes a stamp that says nothing. */
 bool cw_stamp_in_sync(cw_stamp_t *state, uint32_t tick, bool in_sync);
 
-/** Let go what is too old to matter, though there is no event. To be called at least once in 18 hours: after
- * the 36 hours in which ticks wrap, old times would look like new ones. */
+/** Let go what is too old to matter, though there is no event. To be called at least once in 18 hours:
+ * after the 36 hours in which ticks wrap, old times would look like new ones. */
 void cw_stamp_tidy(cw_stamp_t *state, uint32_t tick);
 #else
 static inline bool cw_stamp_in_sync(const cw_stamp_t *state, uint32_t tick, bool in_sync)
@@ -183,14 +182,12 @@ typedef enum { CW_STAMP_SOUND, CW_STAMP_PADDING, CW_STAMP_RANGE } cw_stamp_fault
 cw_stamp_fault_t cw_stamp_check(const uint8_t *stamp, uint8_t items);
 
 #if CAUSEWAY_CLOCK_WIDTH
-/** The tick that the stamp's clock field means if the message was received at tick `now`: the sender's clock
- * at the send or, with CAUSEWAY_CARRY_SUM, l, which is up to EPSILON later. A message older than B ticks
- * reads as a younger one. */
+/** The tick that the stamp's clock field means if the message was received at tick `now`: the sender's
+ * clock at the send or, with CAUSEWAY_CARRY_SUM, l, which is up to EPSILON later. A message older than B
+ * ticks reads as a younger one. */
 uint32_t cw_stamp_clock(const uint8_t *stamp, uint32_t now);
 #endif
 
-#ifdef __cplusplus
-}
-#endif
+CW_C_END
 
 #endif

@@ -21,7 +21,6 @@ INLINE uint16_t take(const uint8_t *stamp, uint16_t bit, uint8_t width)
     const uint8_t *at = stamp + bit / 8;
     uint8_t end = (uint8_t)(bit % 8 + width);
     uint16_t mask = (uint16_t)(0xFFFFU >> (16 - width));
-
     if (end <= 8)
         return (uint16_t)(at[0] >> (8 - end)) & mask;
     uint16_t word = (uint16_t)((uint16_t)at[0] << 8 | at[1]);
@@ -35,7 +34,6 @@ INLINE void give(uint8_t *stamp, uint16_t bit, uint8_t width, uint16_t value)
 {
     uint8_t *at = stamp + bit / 8;
     uint8_t end = (uint8_t)(bit % 8 + width);
-
     if (end <= 8) {
         at[0] = (uint8_t)(at[0] | value << (8 - end));
         return;
@@ -89,7 +87,6 @@ INLINE void give_head(uint8_t *stamp, uint32_t tick, uint16_t c)
 INLINE cw_entry_t next_bits(const uint8_t **at, uint8_t *mask, uint8_t width)
 {
     cw_entry_t value = 0;
-
     for (; width; width--) {
         value = (cw_entry_t)(value << 1);
         if (**at & *mask)

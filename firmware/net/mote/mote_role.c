@@ -54,9 +54,8 @@ __attribute__((weak)) void app_on_reading(uint8_t sensor, uint16_t reading)
 
 __attribute__((weak)) void app_on_command(uint8_t command, uint32_t argument)
 {
-    if (command == CW_COMMAND_RATE) {
+    if (command == CW_COMMAND_RATE)
         node_every(0, argument);
-    }
 }
 
 __attribute__((weak)) bool app_sound(uint32_t now)
@@ -87,9 +86,8 @@ void node_leds(uint8_t leds)
 /* The battery in a health message's steps, rounded. */
 static uint8_t battery_of(uint16_t reading)
 {
-    if (reading == 0) {
+    if (reading == 0)
         return 0;
-    }
     uint16_t steps = (uint16_t)((STEPS_OF_1 + reading / 2) / reading);
     return (uint8_t)(steps < UINT8_MAX ? steps : UINT8_MAX);
 }
@@ -170,12 +168,10 @@ void role_step(uint8_t events)
         timer_set(TIMER_HEALTH, now + timer_vary(MOTE_HEALTH_PERIOD));
         readings_battery();
     }
-    if (timer_due(TIMER_UNBLINK, now)) {
+    if (timer_due(TIMER_UNBLINK, now))
         blinking = 0;
-    }
-    if (timer_due(TIMER_REBOOT, now)) {
+    if (timer_due(TIMER_REBOOT, now))
         board_reboot();
-    }
     readings_step(events, now);
 }
 

@@ -22,9 +22,8 @@ static uint8_t bit_of(uint8_t sensor)
 
 void node_read(uint8_t sensor)
 {
-    if (sensor > SENSOR_NONE && sensor < SENSORS) {
+    if (sensor > SENSOR_NONE && sensor < SENSORS)
         wanted |= bit_of(sensor);
-    }
 }
 
 void readings_battery(void)
@@ -57,20 +56,18 @@ static void end_reading(uint16_t reading)
         wanted &= (uint8_t)~bit;
         app_on_reading(sensor, reading);
     }
-    if (wanted == 0) {
+    if (wanted == 0)
         sensor_off();
-    }
 }
 
 static void begin_reading(uint32_t now)
 {
     being_read = next_sensor();
     uint16_t warm_up = being_read == SENSOR_BATTERY ? 0 : sensor_on(being_read);
-    if (warm_up == SENSOR_MISSING) {
+    if (warm_up == SENSOR_MISSING)
         end_reading(NODE_NO_READING);
-    } else {
+    else
         timer_set(TIMER_READING, now + warm_up);
-    }
 }
 
 static void convert_next(uint32_t now)
@@ -81,19 +78,16 @@ static void convert_next(uint32_t now)
 
 void readings_step(uint8_t events, uint32_t now)
 {
-    if (warm && (events & EVENT_ADC)) {
+    if (warm && (events & EVENT_ADC))
         end_reading(adc_value());
-    }
     /* past those that the board does not have; but an app may ask for one for ever */
-    for (uint8_t i = 1; i < SENSORS && being_read == SENSOR_NONE && (wanted || health_waits); i++) {
+    for (uint8_t i = 1; i < SENSORS && being_read == SENSOR_NONE && (wanted || health_waits); i++)
         begin_reading(now);
-    }
     if (timer_due(TIMER_READING, now)) {
-        if (warm) {
+        if (warm)
             end_reading(NODE_NO_READING);
-        } else {
+        else
             convert_next(now);
-        }
     }
 }
 

@@ -47,9 +47,8 @@ bool timer_runs(uint8_t timer)
 
 bool timer_due(uint8_t timer, uint32_t now)
 {
-    if (!timer_runs(timer) || clock_before(now, timer_at[timer])) {
+    if (!timer_runs(timer) || clock_before(now, timer_at[timer]))
         return false;
-    }
     timer_off(timer);
     return true;
 }
@@ -62,22 +61,18 @@ __attribute__((noinline)) uint32_t timer_vary(uint32_t mean) /* or it is in the 
 /* Set it for its next time, if it has one. */
 static void set_again(uint8_t timer, uint32_t now)
 {
-    if (period[timer] != 0) {
+    if (period[timer] != 0)
         timer_set(timer, now + timer_vary(period[timer]));
-    }
 }
 
 void node_every(uint8_t timer, uint32_t cycles)
 {
-    if (timer >= NODE_TIMERS) {
+    if (timer >= NODE_TIMERS)
         return;
-    }
-    if (cycles > PERIOD_MOST) {
+    if (cycles > PERIOD_MOST)
         cycles = PERIOD_MOST;
-    }
-    if (cycles != 0 && cycles < PERIOD_LEAST) {
+    if (cycles != 0 && cycles < PERIOD_LEAST)
         cycles = PERIOD_LEAST;
-    }
     set_period(timer, cycles);
     timer_off(timer);
     set_again(timer, clock_now());
@@ -85,9 +80,8 @@ void node_every(uint8_t timer, uint32_t cycles)
 
 void node_after(uint8_t timer, uint32_t cycles)
 {
-    if (timer >= NODE_TIMERS) {
+    if (timer >= NODE_TIMERS)
         return;
-    }
     set_period(timer, 0);
     timer_set(timer, clock_now() + (cycles < NODE_AFTER_MOST ? cycles : NODE_AFTER_MOST));
 }
@@ -105,11 +99,9 @@ void timers_step(uint32_t now)
 uint32_t timers_next(uint32_t now)
 {
     uint32_t next = now + 30 * NODE_SECOND;
-    for (uint8_t i = 0; i < TIMERS; i++) {
-        if (timer_runs(i) && clock_before(timer_at[i], next)) {
+    for (uint8_t i = 0; i < TIMERS; i++)
+        if (timer_runs(i) && clock_before(timer_at[i], next))
             next = timer_at[i];
-        }
-    }
     return next;
 }
 
@@ -122,9 +114,8 @@ bool timers_sound(uint32_t now)
             check ^= period[i];
             latest += period[i] + period[i] / 4;
         }
-        if (timer_runs(i) && clock_before(latest, timer_at[i])) {
+        if (timer_runs(i) && clock_before(latest, timer_at[i]))
             return false;
-        }
     }
     return check == 0 && (running ^ resting) == UINT8_MAX;
 }

@@ -54,9 +54,8 @@ static int lent_which = NEVER;
 
 static void fault(const char *what)
 {
-    if (faults++ < 10) {
+    if (faults++ < 10)
         printf("fault at %lld: %s\n", (long long)cpu, what);
-    }
 }
 
 static void raise_flag(int which)
@@ -68,9 +67,8 @@ static void set_control(uint8_t value)
 {
     int before = divided;
     divided = value & _BV(CS00) ? (value & _BV(CS02) ? 128 : 1) : 0;
-    if (odd && divided != before && rand() % 2 == 0) {
+    if (odd && divided != before && rand() % 2 == 0)
         count++;
-    }
 }
 
 static void edge(void)
@@ -79,23 +77,20 @@ static void edge(void)
     stale = false;
     for (int i = 0; i < 3; i++) {
         if (writes[i].edges > 0 && --writes[i].edges == 0) {
-            if (i == REG_TCNT0) {
+            if (i == REG_TCNT0)
                 count = (uint8_t)(writes[i].value - 1);
-            } else if (i == REG_OCR0) {
+            else if (i == REG_OCR0)
                 compare = writes[i].value;
-            } else {
+            else
                 set_control(writes[i].value);
-            }
         }
     }
     if (divided != 0 && edges % divided == 0) {
         count++;
-        if (count == 0) {
+        if (count == 0)
             raise_flag(TOV0);
-        }
-        if (count == compare && writes[REG_OCR0].edges == 0) {
+        if (count == compare && writes[REG_OCR0].edges == 0)
             raise_flag(OCF0);
-        }
     }
     shown = count;
 }
@@ -124,13 +119,11 @@ static void pass(unsigned cycles)
 {
     for (int64_t end = cpu + cycles; cpu < end;) {
         int64_t next = cpu - cpu % CYCLE + CYCLE;
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < 2; i++)
             next = flag_at[i] != NEVER && flag_at[i] < next ? flag_at[i] : next;
-        }
         cpu = next > end ? end : next <= cpu ? cpu + 1 : next;
-        if (cpu % CYCLE == 0) {
+        if (cpu % CYCLE == 0)
             edge();
-        }
         for (int i = 0; i < 2; i++) {
             if (flag_at[i] != NEVER && flag_at[i] <= cpu) {
                 flags |= (uint8_t)_BV(i);
@@ -156,14 +149,12 @@ static void settle_lent(void)
 {
     int which = lent_which;
     lent_which = NEVER;
-    if (which == NEVER || lent[which] == lent_value[which]) {
+    if (which == NEVER || lent[which] == lent_value[which])
         return;
-    }
     uint8_t value = lent[which];
     if (which <= REG_TCCR0) {
-        if (writes[which].edges != 0) {
+        if (writes[which].edges != 0)
             fault("a register written while its last write is under way");
-        }
         writes[which].edges = early ? 1 : odd && which == REG_TCCR0 ? 1 + rand() % 4 : 2;
         writes[which].value = value;
         if (early && which == REG_OCR0) {
@@ -274,9 +265,8 @@ static void read_capture(void)
     elsewhere((unsigned)rand() % 30000);
     int32_t off = (int32_t)(clock_of_capture(capture) - then);
     settle_lent();
-    if (off < -1 || off > 1) {
+    if (off < -1 || off > 1)
         fault("a capture's time is more than a cycle off");
-    }
 }
 
 static void power_save(void)
@@ -286,16 +276,13 @@ static void power_save(void)
     clock_settle();
     clock_sleeps();
     settle_lent();
-    if (!early && (writes[0].edges || writes[1].edges || writes[2].edges)) {
+    if (!early && (writes[0].edges || writes[1].edges || writes[2].edges))
         fault("asleep with a write under way");
-    }
-    if (!early && edges - woken_edge < 1) {
+    if (!early && edges - woken_edge < 1)
         fault("asleep within a crystal cycle of the wake");
-    }
     uint8_t before = shown;
-    while (!(flags & mask & 3)) {
+    while (!(flags & mask & 3))
         pass(1);
-    }
     pass((unsigned)rand() % 400); /* the main oscillator starts */
     if (!early && cpu % CYCLE != 0) {
         shown = before; /* until the next edge */
@@ -316,25 +303,22 @@ static void set_alarm(void)
     settle_lent();
     int32_t late;
     while (events_pending == 0) {
-        if (sleeps) {
+        if (sleeps)
             power_save();
-        } else {
+        else
             elsewhere(7 + (unsigned)rand() % 50);
-        }
-        if (rand() % 4 == 0) {
+        if (rand() % 4 == 0)
             read_clock();
-        }
         if ((int32_t)(truth() - when) > 300) {
             fault("an alarm that never comes");
             return;
         }
     }
     late = (int32_t)(truth() - when);
-    if (late < 0) {
+    if (late < 0)
         fault("an alarm before its time");
-    } else if (late > 7) {
+    else if (late > 7)
         fault("a late alarm");
-    }
 }
 
 static void hold_interrupts(void)
@@ -362,19 +346,15 @@ static void wait_for_event(void)
     while (events_pending == 0) {
         bool deep = clock_slows();
         settle_lent();
-        if (!deep && events_pending != 0) {
+        if (!deep && events_pending != 0)
             break;
-        }
-        if (deep && (writes[0].edges || writes[1].edges || writes[2].edges)) {
+        if (deep && (writes[0].edges || writes[1].edges || writes[2].edges))
             fault("asleep with a write under way");
-        }
-        if (deep && edges - woken_edge < 1) {
+        if (deep && edges - woken_edge < 1)
             fault("asleep within a crystal cycle of the wake");
-        }
         uint8_t before = shown;
-        while (!(flags & mask & 3)) {
+        while (!(flags & mask & 3))
             pass(CYCLE);
-        }
         if (deep) {
             naps++;
             pass((unsigned)rand() % (120 * CYCLE)); /* the main oscillator starts */
@@ -422,9 +402,8 @@ static void sleep_until(uint32_t when)
             dispatch();
             read_clock();
         }
-        if (!clock_sound()) {
+        if (!clock_sound())
             fault("not sound");
-        }
         settle_lent();
     }
 }
@@ -434,9 +413,8 @@ static void sleep_long(void)
     static const unsigned most[] = {40, 600, 3000, 33000, 140000};
     uint32_t when = truth() + (unsigned)rand() % most[rand() % 5];
     sleep_until(when);
-    if ((int32_t)(truth() - when) > 12) {
+    if ((int32_t)(truth() - when) > 12)
         fault("late after a sleep");
-    }
     read_clock();
 }
 

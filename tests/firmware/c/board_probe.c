@@ -40,20 +40,17 @@ static void wait_for(uint8_t event)
 
 static void say(const char *text)
 {
-    for (; *text != 0; text++) {
-        while (!uart_write((uint8_t)*text)) {
+    for (; *text != 0; text++)
+        while (!uart_write((uint8_t)*text))
             wait_for(EVENT_UART_TX);
-        }
-    }
 }
 
 static uint8_t next_byte(void)
 {
     for (;;) {
         int16_t byte = uart_read();
-        if (byte >= 0) {
+        if (byte >= 0)
             return (uint8_t)byte;
-        }
         wait_for(EVENT_UART_RX);
     }
 }
@@ -73,11 +70,10 @@ static void try_reading(void)
     while (last - begin < 2048) {
         uint32_t now = clock_now();
         readings++;
-        if (clock_before(now, last)) {
+        if (clock_before(now, last))
             back++;
-        } else if (now - last > step) {
+        else if (now - last > step)
             step = now - last;
-        }
         last = now;
     }
     sprintf(line, "c %u %u %lu~", readings, back, (unsigned long)step);
@@ -102,11 +98,10 @@ static void try_alarms(void)
         clock_alarm(when);
         wait_for(EVENT_ALARM);
         uint32_t late = clock_now() - when;
-        if ((int32_t)late < 0) {
+        if ((int32_t)late < 0)
             early++;
-        } else if (late > worst) {
+        else if (late > worst)
             worst = late;
-        }
     }
     sprintf(line, "k %lu %lu~", (unsigned long)worst, (unsigned long)early);
     say(line);
@@ -133,9 +128,8 @@ static void try_cost(void)
     uint16_t begin, end;
     cli();
     begin = TCNT1;
-    for (uint8_t i = 0; i < 8; i++) {
+    for (uint8_t i = 0; i < 8; i++)
         clock_now();
-    }
     end = TCNT1;
     sei();
     sprintf(line, "i %u~", (uint16_t)(end - begin));
@@ -146,12 +140,10 @@ static void send(uint8_t length, uint8_t stamp_at)
 {
     radio_message_t message = {
         .dest = 0xFFFF, .source = 3, .type = 0x70, .group = CAUSEWAY_GROUP, .length = length};
-    for (uint8_t i = 0; i < length; i++) {
+    for (uint8_t i = 0; i < length; i++)
         message.data[i] = stamp_at == RADIO_NO_STAMP ? next_byte() : i;
-    }
-    if (!radio_send(&message, clock_now() + 32768, stamp_at)) {
+    if (!radio_send(&message, clock_now() + 32768, stamp_at))
         say("refused~");
-    }
 }
 
 void radio_on_heard(const radio_heard_t *heard)
@@ -228,9 +220,8 @@ static void obey(uint8_t command)
         count = next_byte();
         while (count-- > 0) {
             uint8_t byte = next_byte();
-            while (!uart_write(byte)) {
+            while (!uart_write(byte))
                 wait_for(EVENT_UART_TX);
-            }
         }
         break;
     case 'f':
@@ -273,7 +264,6 @@ int main(void)
     clock_start();
     sprintf(line, "hello %lu lost %u~", (unsigned long)clock_now(), uart_lost());
     say(line);
-    for (;;) {
+    for (;;)
         obey(next_byte());
-    }
 }

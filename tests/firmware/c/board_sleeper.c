@@ -35,16 +35,14 @@ static void wait_until(uint32_t when)
     for (;;) {
         uint32_t now = clock_now();
         watchdog_pat();
-        if (!clock_before(now, when)) {
+        if (!clock_before(now, when))
             return;
-        }
         clock_alarm(when - now < CLOCK_SECOND ? when : now + CLOCK_SECOND);
         events_wait();
         (void)events_take();
         radio_service();
-        if (!clock_sound() || !radio_sound()) {
+        if (!clock_sound() || !radio_sound())
             sleeper_unsound = true;
-        }
     }
 }
 
@@ -54,11 +52,10 @@ static void nap(void)
     uint32_t when = clock_now() + 1 + 4UL * cw_random_below(&state, most[cw_random_below(&state, 5)]);
     wait_until(when);
     uint32_t late = clock_now() - when;
-    if ((int32_t)late < 0) {
+    if ((int32_t)late < 0)
         sleeper_early++;
-    } else if (late > sleeper_late) {
+    else if (late > sleeper_late)
         sleeper_late = (uint16_t)late;
-    }
     sleeper_naps = (uint16_t)(sleeper_naps + 1);
 }
 
@@ -84,8 +81,7 @@ int main(void)
     radio_sleep();
     for (;;) {
         nap();
-        if (cw_random_below(&state, 4) == 0) {
+        if (cw_random_below(&state, 4) == 0)
             listen();
-        }
     }
 }

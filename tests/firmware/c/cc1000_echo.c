@@ -37,12 +37,9 @@ int main(void)
     board_start();
     sei();
     clock_start();
-    if (!radio_start(1)) {
+    if (!radio_start(1))
         leds_set(LED_RED);
-    }
-    for (;;) {
-        if (events_take() & EVENT_RADIO) {
+    for (;;)
+        if (events_take() & EVENT_RADIO)
             radio_service();
-        }
-    }
 }

@@ -58,9 +58,8 @@ static uint8_t spdr;
 
 static void check(bool fine)
 {
-    if (!fine) {
+    if (!fine)
         abort();
-    }
 }
 
 static void note(bool write, uint8_t address, uint8_t value)
@@ -73,12 +72,10 @@ static uint8_t chip_read(uint8_t address)
 {
     uint8_t value = host_registers[address];
 
-    if (address == 0x0E && chip.calibrating && host_ns >= chip.calibrated) {
+    if (address == 0x0E && chip.calibrating && host_ns >= chip.calibrated)
         value = (uint8_t)((value & 0x7F) | 0x08);
-    }
-    if (address == 0x0D) {
+    if (address == 0x0D)
         value = (uint8_t)((value & 0xFC) | (host_locks ? 3 : 0));
-    }
     return value;
 }
 
@@ -115,9 +112,8 @@ static void chip_clock(void)
         }
     } else {
         chip.out = (chip.shown & 0x80 >> (chip.bits - 1)) != 0;
-        if (chip.bits == 8) {
+        if (chip.bits == 8)
             note(false, chip.address, chip.shown);
-        }
     }
 }
 
@@ -129,9 +125,8 @@ void mock_edge(char wire, bool high)
                                 : &chip.input;
 
     host_ns += PIN_NS;
-    if (*level == high) {
+    if (*level == high)
         return;
-    }
     *level = high;
     check(host_edge_count < EDGES);
     host_edges[host_edge_count++] = (edge_t){host_ns, wire, high};
@@ -304,9 +299,8 @@ void host_service(void)
 void host_watch(void)
 {
     host_ns += 100000000;
-    if (host_watched) {
+    if (host_watched)
         cc1000_on_watch();
-    }
 }
 
 #if CAUSEWAY_SCHEDULED
@@ -318,9 +312,8 @@ void host_after(void)
 
     host_ns += us * 1000ULL;
     host_after_us = 0;
-    if (us != 0) {
+    if (us != 0)
         cc1000_on_watch();
-    }
 }
 
 int host_send_at(const uint8_t *data, uint8_t length, uint32_t when)

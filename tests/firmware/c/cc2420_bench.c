@@ -62,9 +62,8 @@ static uint16_t counter_at(uint64_t now)
 
 static void interrupts(void)
 {
-    if (locked || in_interrupt) {
+    if (locked || in_interrupt)
         return;
-    }
     in_interrupt = true;
     while (fifop_edge || capture_edge || timer_due) {
         if (fifop_edge) {
@@ -119,12 +118,10 @@ static void pass(uint64_t ns)
     uint64_t end = now + ns;
     while (true) {
         uint64_t next = timer_at < chip_at ? timer_at : chip_at;
-        if (next > end) {
+        if (next > end)
             break;
-        }
-        if (next > now) {
+        if (next > now)
             now = next;
-        }
         if (timer_at <= now) {
             timer_at = NEVER;
             timer_due = true;
@@ -135,9 +132,8 @@ static void pass(uint64_t ns)
         }
         interrupts();
     }
-    if (now < end) {
+    if (now < end)
         now = end;
-    }
     ether_tidy(ether, now);
     interrupts();
 }
@@ -229,12 +225,10 @@ static uint8_t force(uint8_t byte, uint8_t answer)
         command = byte;
         return no_sfd ? answer | TX_ACTIVE : answer;
     }
-    if (at == 1) {
+    if (at == 1)
         length = answer;
-    }
-    if (command != RXFIFO_READ || forced_rssi == RSSI_UNSET || at < length || at == 1) {
+    if (command != RXFIFO_READ || forced_rssi == RSSI_UNSET || at < length || at == 1)
         return answer;
-    }
     return at == length ? (uint8_t)forced_rssi : (uint8_t)((answer & 0x80) | forced_lqi);
 }
 
@@ -333,9 +327,8 @@ void cc2420_board_unlock(uint8_t was)
 
 static void print_bytes(const uint8_t *bytes, int count)
 {
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         printf("%02x", bytes[i]);
-    }
     printf("\n");
 }
 
@@ -397,9 +390,8 @@ static void command_frame(const char *line)
     unsigned long at;
     char hex[300];
     uint8_t bytes[130];
-    if (sscanf(line, "%lu %299s %d %d", &at, hex, &forced_rssi, &forced_lqi) < 2) {
+    if (sscanf(line, "%lu %299s %d %d", &at, hex, &forced_rssi, &forced_lqi) < 2)
         exit(2);
-    }
     int count = unhex(hex, bytes, sizeof bytes);
     ether_inject(ether, US(at) - US(160), US(at) + US(32) * (ns_t)count, KHZ, -40, US(at), US(32), bytes,
                  count);
@@ -408,9 +400,8 @@ static void command_frame(const char *line)
 static bool send(const radio_message_t *message, uint32_t when, uint8_t stamp_at, bool once)
 {
 #if CAUSEWAY_SCHEDULED
-    if (once) {
+    if (once)
         return radio_send_at(message, when, stamp_at);
-    }
 #endif
     (void)once;
     return radio_send(message, when, stamp_at);
@@ -422,9 +413,8 @@ static void command_send(const char *line, bool once)
     long deadline;
     char hex[300] = "";
     if (sscanf(line, "%x %x %x %x %ld %u %299s", &dest, &source, &type, &group, &deadline, &stamp_at, hex) <
-        6) {
+        6)
         exit(2);
-    }
     uint8_t data[140];
     radio_message_t message = {
         .dest = (uint16_t)dest, .source = (uint16_t)source, .type = (uint8_t)type, .group = (uint8_t)group};
@@ -442,9 +432,8 @@ static void command_send(const char *line, bool once)
 static void command_wake(void)
 {
     uint64_t end = now + RADIO_WAKE_TIME * 1000000000ULL / 32768;
-    while (!radio_wake() && now < end) {
+    while (!radio_wake() && now < end)
         run(1);
-    }
     note("wake");
     printf(" %d power %d\n", radio_wake(), power_users);
 }
@@ -490,9 +479,8 @@ static void command_set(const char *line)
 {
     char name[30];
     unsigned long value;
-    if (sscanf(line, "%29s %lu", name, &value) != 2) {
+    if (sscanf(line, "%29s %lu", name, &value) != 2)
         exit(2);
-    }
     if (strcmp(name, "fifop_holds") == 0) {
         cc2420_hold_fifop(chip, value);
     } else if (strcmp(name, "dumb") == 0) {
@@ -525,9 +513,8 @@ int main(void)
     int rest;
     while (fgets(line, sizeof line, stdin) != NULL) {
         rest = 0;
-        if (sscanf(line, "%29s %n", word, &rest) != 1) {
+        if (sscanf(line, "%29s %n", word, &rest) != 1)
             continue;
-        }
         const char *arguments = line + rest;
         if (strcmp(word, "start") == 0) {
             bool started = radio_start((uint16_t)atoi(arguments));

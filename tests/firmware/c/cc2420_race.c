@@ -21,9 +21,8 @@ static volatile bool watching;
 
 UNSEEN static void before_access(void)
 {
-    if (!watching) {
+    if (!watching)
         return;
-    }
     uint32_t this = accesses;
     accesses = this + 1;
     if (this == interrupt_at) {

@@ -148,9 +148,8 @@ void board_refuse(void)
 
 static bool convert(uint16_t value)
 {
-    if (converting) {
+    if (converting)
         return false;
-    }
     converting = true;
     converted = value;
     events_post(EVENT_ADC);
@@ -181,9 +180,8 @@ uint16_t sensor_on(uint8_t sensor)
         host_powered = SENSOR_NONE;
         return SENSOR_MISSING;
     }
-    if (was_on) {
+    if (was_on)
         return 0;
-    }
     powered_at = now;
     host_supplies++;
     return WARM_UP;
@@ -320,18 +318,16 @@ void radio_service(void)
         sending = false;
         radio_on_sent(end_result, end_time);
     }
-    for (uint8_t i = 0; i < inbox_used; i++) {
+    for (uint8_t i = 0; i < inbox_used; i++)
         radio_on_heard(&inbox[i]);
-    }
     inbox_used = 0;
 }
 
 /** The frame's start-of-frame delimiter goes out at local time `time`. */
 void host_sfd(uint32_t time)
 {
-    if (host_stamp_at != RADIO_NO_STAMP) {
+    if (host_stamp_at != RADIO_NO_STAMP)
         cw_put32(host_sending.data + host_stamp_at, radio_stamp(time));
-    }
 }
 
 void host_sent(int result, uint32_t time)
@@ -374,9 +370,8 @@ int16_t uart_read(void)
 
 bool uart_write(uint8_t byte)
 {
-    if (host_up_used >= host_up_room) {
+    if (host_up_used >= host_up_room)
         return false;
-    }
     host_up[host_up_used++] = byte;
     return true;
 }
@@ -407,9 +402,8 @@ void __wrap_network_time_set(uint32_t local, uint32_t network)
 
 static void look(void)
 {
-    if (host_stride == 0) {
+    if (host_stride == 0)
         return;
-    }
     if (!looking) {
         looking = true;
         looked = now;
@@ -431,15 +425,12 @@ int host_step(uint32_t time, int start)
     now = time;
     look();
     int end = setjmp(reset);
-    if (end != 0) {
+    if (end != 0)
         return end;
-    }
-    if (start) {
+    if (start)
         node_start();
-    }
-    if (!clock_before(now, host_alarm)) {
+    if (!clock_before(now, host_alarm))
         events_post(EVENT_ALARM);
-    }
     do {
         node_step();
     } while (pending);

@@ -123,9 +123,8 @@ static void take_byte(void *param, ns_t now)
 static void clock_byte(void *param, ns_t now)
 {
     (void)param;
-    if (to_slave_at == to_slave_count) {
+    if (to_slave_at == to_slave_count)
         return;
-    }
     bool heard = atmega_spi_shifted(mcu, to_slave[to_slave_at++]);
     say("shifted ");
     printf("%d\n", heard);
@@ -158,17 +157,15 @@ static void jump(ns_t until)
 
 static void slices(ns_t until, ns_t step)
 {
-    for (ns_t now = atmega_now(mcu); now < until; now += step) {
+    for (ns_t now = atmega_now(mcu); now < until; now += step)
         run(now + step < until ? now + step : until);
-    }
 }
 
 static void peek(unsigned at, int count)
 {
     say("peek ");
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         printf("%02x", atmega_data(mcu)[at + (unsigned)i]);
-    }
     printf("\n");
 }
 
@@ -269,9 +266,8 @@ int main(int count, char **arguments)
     }
     avr_irq_register_notify(atmega_pin(mcu, 'C', IOPORT_IRQ_REG_PORT), on_mark, NULL);
     atmega_spi_master(mcu, exchange, NULL);
-    for (int i = 0; i < ADC_CHANNELS; i++) {
+    for (int i = 0; i < ADC_CHANNELS; i++)
         atmega_adc(mcu, i, voltage, &millivolts[i]);
-    }
     char line[700];
     while (fgets(line, sizeof line, stdin) != NULL) {
         if (!obey(line)) {

@@ -31,9 +31,8 @@ ISR(USART0_RX_vect)
 ISR(USART0_UDRE_vect)
 {
     mark(PORTC + 1);
-    if (++count == 5) {
+    if (++count == 5)
         UCSR0B &= (uint8_t)~_BV(UDRIE0);
-    }
 }
 
 ISR(SPI_STC_vect)
@@ -43,9 +42,8 @@ ISR(SPI_STC_vect)
         mark(77);
     } else {
         uint8_t byte = SPDR;
-        if (byte == 3) {
+        if (byte == 3)
             _delay_loop_1(100); /* too late for this one */
-        }
         SPDR = byte + 0x40;
         mark(SPSR & _BV(WCOL));
         mark(byte);
@@ -167,9 +165,8 @@ static void adc_free(void)
 {
     ADMUX = 1;
     ADCSRA = _BV(ADEN) | _BV(ADSC) | _BV(ADFR) | _BV(ADIE) | _BV(ADPS2) | _BV(ADPS1);
-    for (;;) {
+    for (;;)
         sleep_in(SLEEP_MODE_IDLE);
-    }
 }
 
 static void eeprom(void)

@@ -8,13 +8,12 @@ static volatile uint8_t overflows;
 ISR(TIMER0_OVF_vect)
 {
     overflows++;
-    if (CASE == RATE && overflows % 128 == 0) {
+    if (CASE == RATE && overflows % 128 == 0)
         mark(PORTC ^ 1);
-    } else if (CASE == MASKED || CASE == AFTER_SEI) {
+    else if (CASE == MASKED || CASE == AFTER_SEI)
         mark(PORTC + 1);
-    } else if (CASE == POWER_SAVE) {
+    else if (CASE == POWER_SAVE)
         mark(50 + TCNT0); /* what it was before the sleep, until the next edge */
-    }
 }
 
 ISR(TIMER0_COMP_vect)
@@ -26,9 +25,8 @@ static void rate(void)
 {
     timer0_start(_BV(CS00));
     TIMSK = _BV(TOIE0);
-    for (;;) {
+    for (;;)
         sleep_in(SLEEP_MODE_IDLE);
-    }
 }
 
 static void flags(void)
@@ -75,9 +73,8 @@ static void ctc(void)
     }
     TIFR = _BV(OCF0);
     TIMSK = _BV(OCIE0);
-    for (;;) {
+    for (;;)
         sleep_in(SLEEP_MODE_IDLE);
-    }
 }
 
 /* An interrupt whose flag was set while it was masked comes when it is unmasked; one whose flag was cleared

@@ -28,7 +28,6 @@ int main(void)
     set_sleep_mode(SLEEP_MODE_IDLE);
     sleep_enable();
     sei();
-    for (;;) {
+    for (;;)
         sleep_cpu();
-    }
 }

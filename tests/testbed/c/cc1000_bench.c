@@ -87,9 +87,8 @@ static void on_wake(void *board, ns_t when)
 static bool on_byte_in(void *board, uint8_t byte, bool driven)
 {
     node_t *node = board;
-    if (node->spi) {
+    if (node->spi)
         printf("in %d %llu %02x %d\n", node->number, (unsigned long long)node->now, byte, driven);
-    }
     if (node->sends == SENDING && node->at == node->count) {
         node->sends = IDLE;
         write_register(node, CURRENT, 0x44);
@@ -126,9 +125,8 @@ static void on_end(void *log, const signal_t *signal)
     printf("signal %u %d %u %.1f %llu %llu %llu %llu %d ", signal->number, signal->sender, signal->khz,
            signal->dbm, (unsigned long long)signal->from, (unsigned long long)signal->to,
            (unsigned long long)signal->data, (unsigned long long)signal->byte_ns, signal->broken);
-    for (int i = 0; i < signal->count; i++) {
+    for (int i = 0; i < signal->count; i++)
         printf("%02x", signal->bytes[i]);
-    }
     printf("\n");
 }
 
@@ -161,15 +159,13 @@ static void run_node(node_t *node, ns_t until)
 {
     for (;;) {
         ns_t next = node->wake < node->next ? node->wake : node->next;
-        if (next > until) {
+        if (next > until)
             break;
-        }
         node->now = next > node->now ? next : node->now;
-        if (next == node->wake) {
+        if (next == node->wake)
             cc1000_due(node->chip, node->now);
-        } else {
+        else
             step_send(node);
-        }
     }
     node->now = until;
 }
@@ -180,9 +176,8 @@ static void run(ns_t until)
     while (now < until) {
         ns_t end = now + (ether_busy(ether, now, now + ETHER_AHEAD) ? ETHER_SLICE : ETHER_AHEAD);
         end = end < until ? end : until;
-        for (int i = 0; i < node_count; i++) {
+        for (int i = 0; i < node_count; i++)
             run_node(&nodes[i], end);
-        }
         now = end;
         ether_tidy(ether, now);
     }
@@ -194,9 +189,8 @@ static void make_nodes(int count, unsigned long long seed)
 {
     node_count = count;
     ether = ether_make(count, seed, (ether_log_t){on_end, on_outcome, NULL});
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         nodes[i] = (node_t){.number = i, .wake = NEVER, .next = NEVER};
-    }
 }
 
 static void power(node_t *node, bool on)
@@ -254,9 +248,8 @@ static bool obey(const char *line)
         printf("rssi %d %u\n", i, cc1000_rssi_millivolts(nodes[i].chip, nodes[i].now));
     } else if (sscanf(line, "spent %d", &i) == 1) {
         printf("spent %d", i);
-        for (radio_state_t state = 0; state < RADIO_STATES; state++) {
+        for (radio_state_t state = 0; state < RADIO_STATES; state++)
             printf(" %llu", (unsigned long long)cc1000_spent(nodes[i].chip, state, nodes[i].now));
-        }
         printf("\n");
     } else if (sscanf(line, "run %llu", &t) == 1) {
         run(t);

@@ -44,9 +44,8 @@ static event_t *note(chips_t *all, int kind, int node)
     if (all->event_count == all->event_room) {
         all->event_room = all->event_room * 2 + 64;
         all->events = realloc(all->events, (size_t)all->event_room * sizeof *all->events);
-        if (all->events == NULL) {
+        if (all->events == NULL)
             abort();
-        }
     }
     event_t *event = &all->events[all->event_count++];
     memset(event, 0, sizeof *event);
@@ -106,9 +105,8 @@ static void on_outcome(void *log, const signal_t *signal, int node, outcome_t ou
 chips_t *chips_make(int nodes, int chips, uint64_t seed, double ppm)
 {
     chips_t *all = calloc(1, sizeof *all);
-    if (all == NULL) {
+    if (all == NULL)
         abort();
-    }
     all->ether = ether_make(nodes, seed, (ether_log_t){on_end, on_outcome, all});
     all->count = chips;
     all->slots = calloc((size_t)chips + 1, sizeof *all->slots);
@@ -133,9 +131,8 @@ void chips_run(chips_t *all, ns_t until)
             slot_t *slot = &all->slots[i];
             next = slot->due <= until && (next == NULL || slot->due < next->due) ? slot : next;
         }
-        if (next == NULL) {
+        if (next == NULL)
             break;
-        }
         all->now = next->due > all->now ? next->due : all->now;
         next->due = NEVER;
         all->wakes++;

@@ -9,9 +9,8 @@ enum { LEGAL, SEND_UNDRIVEN, RECEIVE_DRIVEN, READ_DRIVEN };
 
 void cc1000_board_wait(uint16_t us)
 {
-    for (; us > 0; us--) {
+    for (; us > 0; us--)
         _delay_loop_2(2);
-    }
 }
 
 /* An access in which PDATA stays as it is: high, the first bit of a write to a register that is not there;
@@ -35,14 +34,12 @@ int main(void)
     (void)cc1000_control_start();
     access(MISUSE != READ_DRIVEN);
     SPCR = 1 << SPE;
-    if (MISUSE == RECEIVE_DRIVEN) {
+    if (MISUSE == RECEIVE_DRIVEN)
         DDRB |= MICA2_MISO;
-    }
     cc1000_board_wait(3000);
     cc1000_control_prepare();
-    if (MISUSE != SEND_UNDRIVEN) {
+    if (MISUSE != SEND_UNDRIVEN)
         DDRB |= MICA2_MISO;
-    }
     cc1000_control_transmit();
     cc1000_board_wait(3000);
     DDRB &= (uint8_t)~MICA2_MISO;

@@ -9,9 +9,8 @@ static inline int unhex(const char *text, uint8_t *bytes, int most)
 {
     int count = 0;
     unsigned byte;
-    for (; count < most && sscanf(text, "%2x", &byte) == 1; text += 2) {
+    for (; count < most && sscanf(text, "%2x", &byte) == 1; text += 2)
         bytes[count++] = (uint8_t)byte;
-    }
     return count;
 }
 

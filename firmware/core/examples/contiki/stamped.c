@@ -21,7 +21,6 @@ AUTOSTART_PROCESSES(&stamped);
 static uint32_t tick_now(bool *in_sync)
 {
     uint64_t time = tsch_get_network_uptime_ticks();
-
     *in_sync = time != (uint64_t)-1;
     return cw_tick((uint32_t)(time * 32768 / CLOCK_SECOND));
 }
@@ -30,7 +29,6 @@ static void heard(const void *data, uint16_t length, const linkaddr_t *from, con
 {
     bool in_sync;
     uint32_t tick = tick_now(&in_sync);
-
     (void)from;
     (void)to;
     cw_mote_receive(&mote, tick, in_sync, data, (uint8_t)length);
@@ -42,7 +40,6 @@ static void send(uint16_t light)
     bool in_sync;
     uint32_t tick = tick_now(&in_sync);
     uint8_t data[CAUSEWAY_DATA_BYTES];
-
     cw_values_pack(&values, data);
     nullnet_buf = payload;
     nullnet_len = cw_mote_send(&mote, tick, in_sync, 0, data, payload);
@@ -54,7 +51,6 @@ PROCESS_THREAD(stamped, ev, data)
 {
     static struct etimer timer;
     static uint16_t reading;
-
     PROCESS_BEGIN();
     cw_mote_start(&mote, node_id, 0, 0); /* 0: keep a count of boots in a file of Coffee */
     nullnet_set_input_callback(heard);

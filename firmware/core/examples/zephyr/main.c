@@ -22,7 +22,6 @@ static struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_port = htons(PO
 static uint32_t tick_now(bool *in_sync)
 {
     uint64_t time = 0;
-
     *in_sync = otNetworkTimeGet(openthread_get_default_instance(), &time) == OT_NETWORK_TIME_SYNCHRONIZED;
     return cw_tick((uint32_t)(time * 512 / 15625));
 }
@@ -31,7 +30,6 @@ static void hear(void *a, void *b, void *c)
 {
     uint8_t payload[CAUSEWAY_PAYLOAD_BYTES];
     bool in_sync;
-
     for (;;) {
         ssize_t length = zsock_recv(line, payload, sizeof(payload), 0);
         uint32_t tick = tick_now(&in_sync);
@@ -51,7 +49,6 @@ static void send(uint16_t light)
     struct cw_values values = {light};
     uint8_t data[CAUSEWAY_DATA_BYTES], payload[CAUSEWAY_PAYLOAD_BYTES];
     bool in_sync;
-
     cw_values_pack(&values, data);
     k_mutex_lock(&lock, K_FOREVER);
     uint32_t tick = tick_now(&in_sync);
@@ -64,7 +61,6 @@ static void send(uint16_t light)
 int main(void)
 {
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(PORT)};
-
     cw_mote_start(&mote, CONFIG_MOTE_ID, 0, 0); /* 0: keep a count of boots in the settings */
     line = zsock_socket(AF_INET6, SOCK_DGRAM, IPPROTO_UDP);
     zsock_bind(line, (struct sockaddr *)&any, sizeof(any));

@@ -14,9 +14,8 @@ bool probe_broken;
 
 void app_start(void)
 {
-    if (node_id() == 0) {
+    if (node_id() == 0)
         node_every(ASK, 2 * NODE_SECOND);
-    }
 }
 
 void app_on_timer(uint8_t timer)
@@ -49,13 +48,12 @@ void app_on_command(uint8_t command, uint32_t argument)
 {
     probe_command = command;
     probe_argument = argument;
-    if (command == 200) {
+    if (command == 200)
         node_read((uint8_t)argument);
-    } else if (command == 201) {
+    else if (command == 201)
         node_every((uint8_t)argument, NODE_SECOND / 4);
-    } else if (command == 202) {
+    else if (command == 202)
         node_after((uint8_t)argument, NODE_SECOND / 4);
-    }
 }
 
 void app_on_reading(uint8_t sensor, uint16_t reading)

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from basestation.analysis.choices import Candidate, Choice, candidates, missing_in, refused
-from basestation.analysis.delivery import ARRIVAL, Delivery, StampReading
+from basestation.analysis.deliveries import ARRIVAL, Delivery, StampReading
 from basestation.analysis.front import on_front
 from basestation.analysis.outcome import Answer, ContinuumRow, Outcomes
 from basestation.causality.order import Ties
@@ -24,16 +24,15 @@ from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import TimedScheme
 from basestation.deployed import timed_scheme_of
 from packet_formats.schemes import LEDGER
-from spark_jobs.engine import Engine, EngineOptions, Spread, chosen
+from spark_jobs.engines import Engine, EngineOptions, Spread, chosen
 from spark_jobs.measuring.measure import LedgerTask, MeasureTask, Work, deliver_whole, measure
 from spark_jobs.measuring.named import play_all
-from spark_jobs.measuring.restamp import RestampTask, differing, restamp
+from spark_jobs.measuring.restamping import RestampTask, differing, restamp
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import Place
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.files import TraceFault, TraceFiles
-from spark_jobs.traces.runs import open_traces
 from spark_jobs.traces.segments import ROWS, Plan, cut, plan
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, open_traces
 
 SMALL = 2_000_000  # messages up to which Spark is not worth its start
 

@@ -5,16 +5,16 @@ All take an engine and give its rows: a table of Arrow's, or a DataFrame of Spar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
 from basestation.journal.reader import segment_paths
-from spark_jobs.engine import Engine, Frame
-from spark_jobs.journals.parts import PartRows, Segment, logged_decider, read_part, segments
-from spark_jobs.journals.records import (
+from spark_jobs.engines import Engine, Frame
+from spark_jobs.journals.parts import Segment, logged_decider, read_part, segments
+from spark_jobs.journals.segment_files import (
     FRAME_ROWS,
     MESSAGE_ROWS,
     RECORDS,
@@ -77,12 +77,12 @@ def records(engine: Engine, paths: Paths) -> Frame:
 
 def frames(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
     """Every record, with what became of it: the table `frames` of `ingest`."""
-    return _rows_of(engine, _frames, paths, deployment, FRAME_ROWS)
+    return _rows_of(engine, "frames", paths, deployment, FRAME_ROWS)
 
 
 def messages(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
     """The data messages, each once: the table `messages` of `ingest`, without what needs the causal graph."""
-    return _rows_of(engine, _messages, paths, deployment, MESSAGE_ROWS)
+    return _rows_of(engine, "messages", paths, deployment, MESSAGE_ROWS)
 
 
 def _inputs(paths: Paths, deployment: str) -> list[Input]:
@@ -92,38 +92,25 @@ def _inputs(paths: Paths, deployment: str) -> list[Input]:
     return found.inputs
 
 
-def _rows_of(
-    engine: Engine,
-    which: Callable[[PartRows], pa.Table | None],
-    paths: Paths,
-    deployment: str,
-    schema: pa.Schema,
-) -> Frame:
+def _rows_of(engine: Engine, table: str, paths: Paths, deployment: str, schema: pa.Schema) -> Frame:
     inputs = _inputs(paths, deployment)
     if other := next((item for item in inputs if item.kind != "journal"), None):
         raise JobError(
             f"{other.path}: {KINDS[other.kind]}, not a log: `ingest` puts it into tables; read those"
         )
-    if open_one := next((item for item in inputs if logged_decider(item) is None), None):
-        raise JobError(f"{open_one.path}: {undecided(open_one.path)}")
-    tasks = [segment for item in inputs for segment in segments(item)]
-    return engine.rows(partial(_part, which, schema), tasks, schema)
+    tasks: list[Segment] = []
+    for item in inputs:
+        found = segments(item)
+        if logged_decider(item, found) is None:
+            raise JobError(f"{item.path}: {undecided(item.path)}")
+        tasks += found
+    return engine.rows(partial(_part, table, schema), tasks, schema)
 
 
-def _part(
-    which: Callable[[PartRows], pa.Table | None], schema: pa.Schema, segment: Segment
-) -> Iterator[pa.RecordBatch]:
-    table = which(read_part(segment))
-    if table is not None:
-        yield from placed(table, segment.item.run, segment.item.site, schema)
-
-
-def _frames(part: PartRows) -> pa.Table | None:
-    return part.frames
-
-
-def _messages(part: PartRows) -> pa.Table | None:
-    return part.messages
+def _part(table: str, schema: pa.Schema, segment: Segment) -> Iterator[pa.RecordBatch]:
+    for name, rows in read_part(segment):
+        if name == table:
+            yield from placed(rows, segment.item.run, segment.item.site, schema)
 
 
 def _records_of(task: tuple[str, str, str]) -> Iterator[pa.RecordBatch]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from basestation.analysis.breakdown import DetailRow, Groups, detail_rows
 from basestation.analysis.choices import OWN, Choice
-from basestation.analysis.delivery import ARRIVAL
-from basestation.analysis.details import DetailRow, Groups, detail_rows
+from basestation.analysis.deliveries import ARRIVAL
 from basestation.analysis.outcome import ContinuumRow
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
-from spark_jobs.engine import Spread
-from spark_jobs.measuring.continuum import prepared
+from spark_jobs.engines import Spread
 from spark_jobs.measuring.measure import MeasureTask, delivered, read_stamps
+from spark_jobs.measuring.measured_traces import prepared
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.files import TraceFiles, told_of
 from spark_jobs.traces.segments import ROWS
+from spark_jobs.traces.trace_files import TraceFiles, told_of
 
 
 def details(

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.analysis.columns import column
-from basestation.analysis.sql import query
 from basestation.causality.boots import BOOTS
 from packet_formats.deployment import CRYSTAL_HZ
 
@@ -48,22 +47,26 @@ LINKS = pa.schema(
         _UTC,
     ]
 )
-# Frames of data messages, in any order. `first`: the message was not there before.
-SEEN = pa.schema(
-    [
-        ("site", pa.string()), ("run", pa.string()), ("mote", pa.int32()), ("life", _WHOLE), ("sequence", _WHOLE),
-        ("first", pa.bool_()), ("moment", _REAL), ("is_wall", pa.bool_()), ("gateway", pa.int32()),
-        ("line", pa.int32()), ("rssi", pa.float32()), ("lqi", pa.float32()),
-    ]
-)  # fmt: skip
-
-# Frames of data messages that have a time, but for strays, which have no life and tell of no losses.
+# Frames of data messages that have a time. `first`: it is not a copy. A stray has no life, so it shows no losses.
 SEEN_IN = f"""
 SELECT site, run, source AS mote, life, sequence, fate IN ('message', 'untimed') AS first,
     coalesce(CAST(wall_ns AS DOUBLE) / 1e9, CAST(heard AS DOUBLE) / {CRYSTAL_HZ}e0) AS moment,
     wall_ns IS NOT NULL AS is_wall, gateway, line, rssi, lqi
 FROM {{frames}}
 WHERE source IS NOT NULL AND life IS NOT NULL AND coalesce(wall_ns, heard) IS NOT NULL
+"""
+# Messages of parts, as frames, by their `place`. Parts hold neither copies nor lines. A life is the boot count
+# (modulo 8) unwrapped: up to four more is a later boot, else the message is a straggler of an older one.
+PARTS_AS_FRAMES = """
+WITH placed AS (
+    SELECT *, CAST(coalesce(boot, 0) AS BIGINT) AS count FROM {parts} WHERE wall_ns IS NOT NULL
+), stepped AS (
+    SELECT *, count - lag(count) OVER (PARTITION BY source ORDER BY place) AS step FROM placed
+)
+SELECT '' AS site, '' AS run, 'message' AS fate, CAST(NULL AS INT) AS line, wall_ns, CAST(NULL AS BIGINT) AS heard,
+    source, CAST(sum(CASE WHEN step IS NULL THEN count ELSE (step + 11) % 8 - 3 END) OVER (
+        PARTITION BY source ORDER BY place) AS BIGINT) AS life, sequence, gateway, rssi, lqi
+FROM stepped
 """
 # The lowest bit of a window says that it is of the wall clock. `of_first`: a message counts in the window of its first
 # copy, so that no link exceeds what was sent. One order serves all comparisons with the row before, since Spark sorts
@@ -130,13 +133,6 @@ SELECT site, run, CAST(mote AS BIGINT) AS mote, CAST(gateway AS BIGINT) AS gatew
     CAST(rssi_most AS DOUBLE) AS rssi_most, lqi, {_START}
 FROM summed LEFT JOIN sent USING (site, run, mote, w)
 """
-
-
-def health(seen: pa.Table, window_s: float) -> tuple[pa.Table, pa.Table]:
-    """The tables of motes and of links of one run, with a row for each window that has data, in order."""
-    tally = query(TALLY, seen=seen, window_s=window_s)
-    motes, links = (query(text, tally=tally, window_s=window_s) for text in (MOTES_OF, LINKS_OF))
-    return in_order(motes, MOTES), in_order(links, LINKS)
 
 
 def in_order(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.analysis.delivery import Left
+from basestation.analysis.deliveries import Left
 from basestation.analysis.outcome import ContinuumRow
 from basestation.analysis.survey import Context
 from basestation.analysis.tally import Judge

@@ -31,7 +31,7 @@ from basestation.journal.record_format import JournalError
 from basestation.traces.files import open_table
 from packet_formats.keys import Key
 from packet_formats.phrases import many
-from spark_jobs.engine import Engine, EngineOptions, chosen
+from spark_jobs.engines import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import is_local, path_of, reading, remove_tree, write_whole
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
@@ -136,7 +136,7 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
         else:
             _commit(done, held, tables)
-            remove_tree(path_of(done.stage))  # what the passes left to each other
+            remove_tree(path_of(done.stage))
             report.done.append(done)
             _tell(done, _reasons(tables / "quarantine" / done.group.place), report)
     remove_tree(stage)

@@ -1,4 +1,4 @@
-"""`links`: how well each mote and each link to a gateway worked, by the SQL of `basestation/analysis/links.py`.
+"""`links`: how well each mote and each link to a gateway worked, by the SQL of `basestation/analysis/link_health.py`.
 
 The frames are read, compared and added up once. Both tables are made of that tally, which is small.
 """
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.analysis.columns import Ints, column
-from basestation.analysis.links import (
+from basestation.analysis.link_health import (
     COLUMNS,
     LINKS,
     LINKS_OF,
@@ -23,12 +23,11 @@ from basestation.analysis.links import (
     in_order,
 )
 from packet_formats.deployment import Deployment
-from spark_jobs.engine import Engine, Frame, Spark
-from spark_jobs.health import told
-from spark_jobs.session import JobError
-from spark_jobs.tables.stored import StoredRun, names_of, pieces, read, schema_of
+from spark_jobs.engines import Engine, Frame, Spark
+from spark_jobs.session import JobError, note
+from spark_jobs.tables.stored import NAMED, StoredRun, names_of, pieces, read, schema_of
 
-TABLES = {name: pa.schema([*told.NAMED, *table]) for name, table in (("motes", MOTES), ("links", LINKS))}
+TABLES = {name: pa.schema([*NAMED, *table]) for name, table in (("motes", MOTES), ("links", LINKS))}
 
 
 def links(engine: Engine, frames: Frame, window_s: float = WINDOW_S) -> tuple[Frame, Frame]:
@@ -47,7 +46,8 @@ def of_runs(
     found = [{name: table.empty_table() for name, table in TABLES.items()}]
     for group in [sound] if isinstance(engine, Spark) else [[run] for run in sound]:
         found += _counted(engine, group, window_s, faults)
-    told.note_all(faults)
+    for why in faults.values():
+        note(why)
     return {
         name: in_order(pa.concat_tables(tables[name] for tables in found), TABLES[name]) for name in TABLES
     }, faults
@@ -88,7 +88,7 @@ def _frames(engine: Engine, runs: Sequence[StoredRun]) -> Frame:
     ]
     fields = [schema_of("frames").field(name) for name in COLUMNS]
     return pa.concat_tables(
-        [pa.schema([*told.NAMED, *fields]).empty_table(), *batches], promote_options="permissive"
+        [pa.schema([*NAMED, *fields]).empty_table(), *batches], promote_options="permissive"
     )
 
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from basestation.analysis.dataclass_tables import table_of
 from basestation.analysis.outcome import ContinuumRow
 from basestation.analysis.page import page
 from basestation.analysis.report import TraceFacts, continuum_parts
-from basestation.analysis.rows import table_of
 from spark_jobs.storage import Place, write_whole
 
 

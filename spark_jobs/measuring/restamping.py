@@ -1,4 +1,4 @@
-"""Makes stamps that a trace did not record from its table of events (`basestation.analysis.restamp`).
+"""Makes stamps that a trace did not record from its table of events (`basestation.analysis.made_stamps`).
 
 One scheme at a time runs over the whole trace, since a stamp may depend on any earlier event. Memory does not grow with
 the run: a stamp may be received long after it was sent, so those of all messages are kept in scratch files. Only
@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from basestation.analysis import restamp as stamps_of
-from basestation.analysis.restamp import Events, Numbers
+from basestation.analysis import made_stamps as stamps_of
+from basestation.analysis.made_stamps import Events, Numbers
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.deployed import scheme_of, timed_scheme_of
@@ -36,7 +36,7 @@ from basestation.traces.schema import KINDS, stamp_column
 from basestation.traces.stamp_columns import read_stamps
 from spark_jobs.storage import reading
 from spark_jobs.traces.field import rows_in, stream_as_heard
-from spark_jobs.traces.files import TraceFiles, read_rows, read_whole, told_of, undamaged
+from spark_jobs.traces.trace_files import TraceFiles, read_rows, read_whole, told_of, undamaged
 
 Ints = NDArray[Any]
 Groups = Sequence[tuple[int, int, int]]  # row groups, as `TraceFiles.groups` has them

@@ -1,4 +1,4 @@
-"""`changes`: what became better or worse between runs, deployments or firmwares (`basestation/analysis/changes.py`)."""
+"""`changes`: what became better or worse between runs, deployments or firmwares (`analysis/differences.py`)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from basestation.analysis.changes import THRESHOLDS, Change, as_deployed, changes, of_row
+from basestation.analysis.differences import THRESHOLDS, Change, as_deployed, changes, of_row
 from basestation.analysis.facts import Fact, facts_of
-from spark_jobs.advice.facts import arrivals_in
-from spark_jobs.engine import Engine, EngineOptions, Spread, chosen
-from spark_jobs.measuring.continuum import continuum
+from spark_jobs.engines import Engine, EngineOptions, Spread, chosen
+from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.session import JobError
 from spark_jobs.storage import Place
-from spark_jobs.traces.files import TraceFiles
-from spark_jobs.traces.runs import open_traces
+from spark_jobs.traces.segments import arrivals_in
+from spark_jobs.traces.trace_files import TraceFiles, open_traces
 
 
 def facts_in(trace: TraceFiles, spread: Spread, scratch: Path) -> dict[str, Fact]:

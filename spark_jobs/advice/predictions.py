@@ -1,4 +1,4 @@
-"""`fit`: a network like the one that a log shows, simulated, and what it predicts (`basestation/analysis/fit.py`)."""
+"""`fit`: simulated networks like the one that a log shows, and their violations (`analysis/fitted_network.py`)."""
 
 from __future__ import annotations
 
@@ -7,22 +7,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from basestation.analysis.changes import as_deployed
 from basestation.analysis.choices import Choice
-from basestation.analysis.clocks import MOMENT_S
+from basestation.analysis.clock_bounds import MOMENT_S
+from basestation.analysis.differences import as_deployed
 from basestation.analysis.facts import facts_of
-from basestation.analysis.fit import SEEDS, Check, Fitted, Predicted, check, checks, fitted, predict
+from basestation.analysis.fitted_network import (
+    SEEDS,
+    Check,
+    Fitted,
+    Predicted,
+    check,
+    checks,
+    fitted,
+    predict,
+)
 from basestation.analysis.uncertainty import HOLD
 from packet_formats.phrases import many
-from spark_jobs.advice.facts import arrivals_in
-from spark_jobs.engine import Engine, EngineOptions, chosen
-from spark_jobs.health import clocks
-from spark_jobs.measuring.continuum import continuum
+from spark_jobs.engines import Engine, EngineOptions, chosen
+from spark_jobs.health import measured_clocks as clocks
+from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.session import JobError, note
 from spark_jobs.storage import Place
 from spark_jobs.tables.stored import MANIFEST, manifest
-from spark_jobs.traces.files import TraceFiles, told_of
-from spark_jobs.traces.runs import open_traces
+from spark_jobs.traces.segments import arrivals_in
+from spark_jobs.traces.trace_files import TraceFiles, open_traces, told_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ import re
 import signal
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -25,9 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from basestation.analysis.sql import query, split
 from spark_jobs import session
@@ -40,44 +37,10 @@ Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """How a function is applied to many tasks (`Engine.each`)."""
 Frame = Any
 """Rows: a table of Arrow's on this machine, a DataFrame on Spark."""
-Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Rows in, rows out, batch by batch: what was taken need not stay in memory."""
 PIECE = 1 << 19  # rows of a frame that one task takes on this machine
 
 
-class Engine(ABC):
-    """Applies functions to tasks and to groups of rows."""
-
-    workers: int  # tasks that run at a time
-
-    @abstractmethod
-    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
-        """The small results of a function, in the tasks' order. A `JobError` of one of them is raised here."""
-
-    @abstractmethod
-    def rows(
-        self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
-    ) -> Frame:
-        """All rows that a function makes of its tasks."""
-
-    @abstractmethod
-    def grouped(self, frame: Frame, keys: Sequence[str], function: Batches, schema: pa.Schema) -> Frame:
-        """The rows that a function makes of each group with equal keys. Its rows come in any order."""
-
-    @abstractmethod
-    def sql(self, text: str, **given: Any) -> Frame:
-        """The rows of a query. A name in braces is a frame, or a number."""
-
-    @abstractmethod
-    def kept(self, frame: Frame) -> Frame:
-        """The same rows, made once however often they are used."""
-
-    @abstractmethod
-    def collect(self, frame: Frame) -> pa.Table:
-        """The rows in this process."""
-
-
-class Cores(Engine):
+class Cores:
     """This machine's cores: threads for numpy and Arrow, which release Python's lock, processes for Python."""
 
     def __init__(self, workers: int | None = None, processes: bool = False) -> None:
@@ -105,6 +68,7 @@ class Cores(Engine):
             self._kept = None
 
     def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        """The small results of a function, in the tasks' order. A `JobError` of a task is raised here."""
         at_once, many = min(self.workers, len(tasks)), len(tasks)
         if at_once < 2:
             yield from map(function, tasks)
@@ -123,20 +87,20 @@ class Cores(Engine):
     def rows(
         self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
     ) -> pa.Table:
+        """All rows that a function makes of its tasks."""
         found = self.each(partial(_listed, function), tasks)
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
 
-    def grouped(self, frame: pa.Table, keys: Sequence[str], function: Batches, schema: pa.Schema) -> pa.Table:
-        groups = list(groups_of(frame, keys))
-        return self.rows(lambda rows: function(iter(frame.take(rows).to_batches())), groups, schema)
-
     def sql(self, text: str, **given: Any) -> pa.Table:
+        """The rows of a query. A name in braces is a table, or a number."""
         return query(text, **given)
 
     def kept(self, frame: pa.Table) -> pa.Table:
+        """The same rows, made once however often they are used."""
         return frame
 
     def collect(self, frame: pa.Table) -> pa.Table:
+        """The rows in this process."""
         return frame
 
 
@@ -158,18 +122,8 @@ def _listed(function: Callable[[Any], Iterable[pa.RecordBatch]], task: Any) -> l
     return list(function(task))
 
 
-def groups_of(table: pa.Table, keys: Sequence[str]) -> Iterator[NDArray[np.int64]]:
-    """The numbers of the rows with equal keys, in their order, group by group."""
-    if not len(table):
-        return
-    codes = [table[key].combine_chunks().dictionary_encode().indices.to_numpy() for key in keys]
-    order = np.lexsort(codes[::-1])
-    changes = np.any([np.diff(code[order]) != 0 for code in codes], axis=0)
-    yield from np.split(order, np.flatnonzero(changes) + 1)
-
-
-class Spark(Engine):
-    """Spark, one Spark task for each of ours."""
+class Spark:
+    """Spark, with the same methods. Each task of ours is one of Spark's."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -205,16 +159,6 @@ class Spark(Engine):
         numbers = self.spark.range(0, len(tasks), 1, max(len(tasks), 1))
         return numbers.mapInArrow(work, from_arrow_schema(schema))
 
-    def grouped(
-        self, frame: DataFrame, keys: Sequence[str], function: Batches, schema: pa.Schema
-    ) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # its hints choose the form
-            return function(batches)
-
-        return frame.groupBy(*keys).applyInArrow(work, from_arrow_schema(schema))
-
     def sql(self, text: str, **given: Any) -> DataFrame:
         numbers, frames = split(given)
         return self.spark.sql(text.format(**{name: f"{{{name}}}" for name in frames} | numbers), **frames)
@@ -231,6 +175,7 @@ class Spark(Engine):
             raise JobError(f"{file[1]} can't be read, it may have been cut off") from None
 
 
+Engine = Cores | Spark
 DESCRIPTION = "spark.job.description"
 _EQUIPPED: WeakSet[Any] = WeakSet()  # sessions of Spark Connect that have our code
 _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
