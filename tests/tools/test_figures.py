@@ -14,7 +14,7 @@ from tools.figures import __main__ as figures
 from tools.figures import algorithm_sheets, bytes_picture, schemes_sheets
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_the_paper_s_figures_claims_and_tables_are_written(tmp_path: Path) -> None:
     figures.write_paper(tmp_path, messages=200, seeds=2)
     for figure in range(2, 8):
@@ -36,7 +36,7 @@ def test_the_tables_beyond_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(row) == len(sheet.columns) for sheet in sheets for row in sheet.rows)
 
 
-@pytest.mark.slow
+@pytest.mark.wide
 def test_the_tables_and_pictures_of_all_schemes(tmp_path: Path) -> None:
     schemes_sheets.write(tmp_path, messages=60, seeds=1)
     text = (tmp_path / "tables.md").read_text()

@@ -18,7 +18,6 @@ def test_each_table_has_a_place_on_its_page(name: str) -> None:
     page = place.page.read_text()
     again = place.insert(page, "nothing")
     assert len(again) < len(page)
-    assert again.startswith(page[:200])
     assert place.insert(again, "nothing") == again
 
 
