@@ -126,7 +126,7 @@ figures: setup ## draw the figures of docs/ again
 	$(BIN)/python -m tools.page_pictures docs/figures
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
-	@$(BIN)/python -m spark_jobs.package
+	@$(BIN)/python -m tools.cluster_package
 
 field: setup ## phi and k on the real firmware beside the simulator, into docs/figures/field.md: half an hour
 	$(BIN)/python -m tools.field_table --write

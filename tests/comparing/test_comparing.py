@@ -47,6 +47,7 @@ def rows(options: WorldOptions, terms: Terms | None = None) -> dict[str, Compari
 EXACT = ("history", "vector", "matrix", "kn", "hlc", "shlc")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 @pytest.mark.parametrize("gateways", [1, 3])
 def test_who_is_exact_and_who_is_not(gateways, loss):

@@ -131,7 +131,7 @@ FILES = {
     a_column_twice: "the column source is there twice|vector_most, source",
     cut_off: "cut off",
     nothing_in_it: "cut off",
-    foreign: "foreign schema|no table of Causeway's|has not written this file",
+    foreign: "foreign schema|not a table of Causeway|has not written this file",
     a_folder: "is a directory",
     a_byte_changed: "checksum",
     another_run: "mixed runs|of 2 runs",
@@ -144,6 +144,7 @@ def says(err: str, words: str) -> bool:
     return any(word in err for word in words.split("|"))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("damage", FILES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("job", [*ON_TRACES, "ingest"])
 def test_a_trace_that_is_not_sound(tmp_path, whole, told, job, damage):
@@ -171,6 +172,7 @@ def test_a_trace_that_is_not_sound(tmp_path, whole, told, job, damage):
     assert "bad" in err
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "damage", [d for d in FILES if d is not no_value], ids=lambda damage: damage.__name__
 )

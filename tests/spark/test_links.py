@@ -93,6 +93,7 @@ def test_nothing_seen_is_an_empty_table():
     assert len(motes) == len(links) == 0
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_logs_by_plain_counting(seed):
     chance = random.Random(seed)

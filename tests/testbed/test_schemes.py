@@ -26,6 +26,8 @@ from tools.schemes_table import (
     table_of,
 )
 
+pytestmark = pytest.mark.wide
+
 SEED = 1
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
 # Each scheme is an image of its own, so these five are slow. tests/firmware/test_net_papers.py has all stamps on the
@@ -118,7 +120,7 @@ def test_a_run_counts_from_when_every_mote_was_heard():
     assert counted == {(send.source, send.index) for send in later}
 
 
-@pytest.mark.parametrize("scheme", ["barrier", pytest.param("vector", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("scheme", ["barrier", "vector"])
 def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, tmp_path, testbed, platformio):
     (tmp_path / "net.toml").write_text(deployment_of(scheme).to_toml())
     source = f"testbed@net.toml?rate={RATE:g}&seconds=6&pace=3"

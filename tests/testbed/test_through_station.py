@@ -17,7 +17,7 @@ from tools.field_table import MOTES, PLACE, RATE, Job, deployment_of, points_of,
 SHORT = 12.0  # seconds
 EXACT = ("kn, all 8", "hlc", "shlc, one byte")
 
-pytestmark = pytest.mark.usefixtures("testbed", "platformio")
+pytestmark = [pytest.mark.usefixtures("testbed", "platformio"), pytest.mark.wide]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,6 @@ def test_arrivals_out_of_order_are_delivered_in_it(stamp):
     assert sum(row[-1] != LOST for row in rows) > 0.8 * len(rows)
 
 
-@pytest.mark.wide
 def test_the_table_is_made_from_runs():
     points = points_of(Job("kn, 2", 1, SHORT))
     assert {point.where for point in points} == {"testbed", "simulator", "roaming"}

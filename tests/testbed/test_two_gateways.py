@@ -20,6 +20,8 @@ from packet_formats.messages import decode_message
 from packet_formats.records import Heard, Idle
 from packet_formats.tinyos import ActiveMessage, decode_packet
 
+pytestmark = pytest.mark.wide
+
 
 def records(events: list[Event], node: int, layout) -> list[Heard | Idle]:
     """What a gateway's line says of its time."""
@@ -35,7 +37,7 @@ def records(events: list[Event], node: int, layout) -> list[Heard | Idle]:
     return found
 
 
-@pytest.mark.parametrize("board", ["barrier", pytest.param("mica2", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("board", ["barrier", "mica2"])
 def test_an_idle_record_never_passes_a_frame(board, root: Path):
     deployment = load(root / "examples" / f"{board}.toml")
     deployment = replace(deployment, network=replace(deployment.network, hops=1))
