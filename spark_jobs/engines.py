@@ -13,7 +13,6 @@ import re
 import signal
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -41,35 +40,7 @@ Frame = Any
 PIECE = 1 << 19  # rows of a frame that one task takes on this machine
 
 
-class Engine(ABC):
-    """Applies functions to tasks, and SQL to rows."""
-
-    workers: int  # tasks that run at a time
-
-    @abstractmethod
-    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
-        """The small results of a function, in the tasks' order. A `JobError` of one of them is raised here."""
-
-    @abstractmethod
-    def rows(
-        self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
-    ) -> Frame:
-        """All rows that a function makes of its tasks."""
-
-    @abstractmethod
-    def sql(self, text: str, **given: Any) -> Frame:
-        """The rows of a query. A name in braces is a frame, or a number."""
-
-    @abstractmethod
-    def kept(self, frame: Frame) -> Frame:
-        """The same rows, made once however often they are used."""
-
-    @abstractmethod
-    def collect(self, frame: Frame) -> pa.Table:
-        """The rows in this process."""
-
-
-class Cores(Engine):
+class Cores:
     """This machine's cores: threads for numpy and Arrow, which release Python's lock, processes for Python."""
 
     def __init__(self, workers: int | None = None, processes: bool = False) -> None:
@@ -97,6 +68,7 @@ class Cores(Engine):
             self._kept = None
 
     def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        """The small results of a function, in the tasks' order. A `JobError` of a task is raised here."""
         at_once, many = min(self.workers, len(tasks)), len(tasks)
         if at_once < 2:
             yield from map(function, tasks)
@@ -115,16 +87,20 @@ class Cores(Engine):
     def rows(
         self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
     ) -> pa.Table:
+        """All rows that a function makes of its tasks."""
         found = self.each(partial(_listed, function), tasks)
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
 
     def sql(self, text: str, **given: Any) -> pa.Table:
+        """The rows of a query. A name in braces is a table, or a number."""
         return query(text, **given)
 
     def kept(self, frame: pa.Table) -> pa.Table:
+        """The same rows, made once however often they are used."""
         return frame
 
     def collect(self, frame: pa.Table) -> pa.Table:
+        """The rows in this process."""
         return frame
 
 
@@ -146,8 +122,8 @@ def _listed(function: Callable[[Any], Iterable[pa.RecordBatch]], task: Any) -> l
     return list(function(task))
 
 
-class Spark(Engine):
-    """Spark, one Spark task for each of ours."""
+class Spark:
+    """Spark, with the same methods. Each task of ours is one of Spark's."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -199,6 +175,7 @@ class Spark(Engine):
             raise JobError(f"{file[1]} can't be read, it may have been cut off") from None
 
 
+Engine = Cores | Spark
 DESCRIPTION = "spark.job.description"
 _EQUIPPED: WeakSet[Any] = WeakSet()  # sessions of Spark Connect that have our code
 _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])

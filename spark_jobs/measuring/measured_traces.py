@@ -31,9 +31,8 @@ from spark_jobs.measuring.restamping import RestampTask, differing, restamp
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import Place
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.runs import open_traces
 from spark_jobs.traces.segments import ROWS, Plan, cut, plan
-from spark_jobs.traces.trace_files import TraceFault, TraceFiles
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, open_traces
 
 SMALL = 2_000_000  # messages up to which Spark is not worth its start
 

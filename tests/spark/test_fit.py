@@ -17,10 +17,10 @@ from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import TraceError, write_trace
-from spark_jobs.advice.facts import arrivals_in
 from spark_jobs.engines import Cores
 from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.run import run
+from spark_jobs.traces.segments import arrivals_in
 from spark_jobs.traces.trace_files import open_trace
 
 OPTIONS = WorldOptions(
