@@ -84,7 +84,10 @@ def test_the_settings_name_the_driver_s_python(tmp_path):
 def manual(root):
     """The commands that the manual prints: those before `spark-submit`, and that of each job."""
     section = (
-        (root / "docs/guide/analysis.md").read_text().partition("## On a cluster\n")[2].partition("\n## ")[0]
+        (root / "docs/reference/analysis.md")
+        .read_text()
+        .partition("## On a cluster\n")[2]
+        .partition("\n## ")[0]
     )
     lines = re.findall(r"^ {4}(.*)$", section, re.M)
     commands = "\n".join(lines).replace("\\\n", "").splitlines()
