@@ -7,7 +7,7 @@
     found = continuum(spark, "tables", Choice(tolerates=[0.5]))          # each stamp, policy and wait
     recommend(found, runs(spark, "tables"), tolerance=0.5).show()        # the smallest stamp that will do
 
-`paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/guide/analysis.md).
+`paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/reference/analysis.md).
 
 What is wrong with the input, or with what is asked, raises `JobError` or a class derived from it: one line that says
 what to do. A function that is *eager* does its work when it is called. A *lazy* one leaves it to Spark until rows are

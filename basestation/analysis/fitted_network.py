@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from basestation.analysis.choices import Candidate, Choice, candidates, stamp_name
 from basestation.analysis.facts import Arrivals, Fact, arrivals_of, facts_of, losses_by_mote, values
+from basestation.analysis.student import reach
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme, TimedScheme
-from basestation.figures.intervals import T95
 from basestation.simulator.measured_delays import LOST, MeasuredDelays
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulation import Measurement, generate, measure, measure_rule
@@ -233,11 +233,8 @@ def _predicted(fit: Fitted, stamp: Candidate, same: Sequence[Measurement], figur
 
 def over_seeds(found: Sequence[float]) -> tuple[float, float]:
     """The 95% interval of the mean over independent runs, by Student's t."""
-    mean, reach = float(np.mean(found)), 0.0
-    if len(found) > 1:
-        spread = float(np.std(found, ddof=1)) / len(found) ** 0.5
-        reach = T95[min(len(found) - 1, len(T95)) - 1] * spread
-    return max(0.0, mean - reach), mean + reach
+    mean, half = float(np.mean(found)), reach(found)
+    return max(0.0, mean - half), mean + half
 
 
 def checks(facts: dict[str, Fact], results: Sequence[SeedResult], run: str = "") -> Iterator[Check]:

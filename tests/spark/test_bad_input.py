@@ -239,8 +239,6 @@ def arguments_of(job, place, out):
         return [place, "--tables", out, "--no-spark"]
     if job == "watch":
         return [place, "--out", out, "--once"]
-    if job == "figures":
-        return ["--messages", "100", "--seeds", "1", "--no-spark", "--out", out]
     if job == "changes":
         return [place, place, "--no-spark", "--out", out]
     return [place, "--no-spark", "--out", out, *ON_TRACES.get(job, [])]
@@ -286,9 +284,6 @@ def test_results_that_can_not_be_written(places, whole, told, job):
 @pytest.mark.parametrize(
     "asked",
     [
-        ["figures", "--messages", "1"],
-        ["figures", "--seeds", "0"],
-        ["figures", "--messages", "99999999999"],
         ["links", "tables", "--window", "0"],
         ["links", "tables", "--window", "inf"],
         ["clocks", "tables", "--moment", "nan"],

@@ -36,8 +36,9 @@ def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
     zipped.write_zip(root, again)
     assert again.read_bytes() == archive.read_bytes()
     # Only from the zip, away from the checkout.
-    modules = ", ".join(f"basestation.cli.{name}" for name in ("compare", "figures"))
-    modules += "".join(f", {module}" for module, _ in JOBS.values()) + ", spark_jobs.run"
+    modules = (
+        "basestation.cli.compare" + "".join(f", {module}" for module, _ in JOBS.values()) + ", spark_jobs.run"
+    )
     told = subprocess.run(
         [sys.executable, "-c", f"import {modules}, spark_jobs.comparing; print(spark_jobs.__file__)"],
         env={"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]},
@@ -83,7 +84,10 @@ def test_the_settings_name_the_driver_s_python(tmp_path):
 def manual(root):
     """The commands that the manual prints: those before `spark-submit`, and that of each job."""
     section = (
-        (root / "docs/guide/analysis.md").read_text().partition("## On a cluster\n")[2].partition("\n## ")[0]
+        (root / "docs/reference/analysis.md")
+        .read_text()
+        .partition("## On a cluster\n")[2]
+        .partition("\n## ")[0]
     )
     lines = re.findall(r"^ {4}(.*)$", section, re.M)
     commands = "\n".join(lines).replace("\\\n", "").splitlines()

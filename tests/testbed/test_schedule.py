@@ -15,7 +15,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tests.testbed.test_run import _tools  # noqa: F401
-from tools import power_runs, urgent_runs
+from tools.tables import power_runs, urgent
 
 pytestmark = pytest.mark.wide
 
@@ -68,10 +68,10 @@ def test_ten_motes_live_for_half_a_year(root: Path) -> None:
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
 def test_urgent_messages_do_not_wait_for_the_window(board: str) -> None:
     """On the grid of ten. One that nobody passed on waits for repair: none of a MICAz's, few of a MICA2's."""
-    without, often = (field._replace(seconds=1200.0) for field in urgent_runs.FIELDS if field.board == board)
-    schedule = urgent_runs.deployment_of(often).schedule
+    without, often = (field._replace(seconds=1200.0) for field in urgent.FIELDS if field.board == board)
+    schedule = urgent.deployment_of(often).schedule
     assert schedule is not None
-    plain, found = urgent_runs.run(without, 1), urgent_runs.run(often, 1)
+    plain, found = urgent.run(without, 1), urgent.run(often, 1)
     assert (plain.power.violations, found.power.violations) == (0, 0)
     assert found.urgent >= 20
     assert len(found.delays) == found.urgent

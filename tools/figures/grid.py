@@ -17,7 +17,7 @@ Policy = Literal["dapw", "cbd"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 FULL = "all"
 Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""How a function is applied to many tasks: `map`, or an engine of `spark_jobs`."""
+"""Applies a function to many tasks: `map`, or that of a pool of processes."""
 
 
 @dataclass(frozen=True, slots=True)

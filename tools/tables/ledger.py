@@ -1,27 +1,22 @@
-"""Measures whether the ledger keeps its promise. `make ledger-table` runs it: some minutes on two cores.
-
-    python -m tools.ledger_table [--write] [--seeds 5] [--first-seed 101] [--messages 60000] [--processes 2]
+"""Whether the ledger keeps its promise: some minutes.
 
 Ten motes send four messages a second of each, all hear one another, and copies have delays of three kinds: steady;
 bursty, where a second of long delays and heavy loss comes twice a minute; changing, where all delays grow fourfold and
-fall again every eighty seconds. Every message is judged by the true happened-before. Prints a table in Markdown; with
---write it also goes into docs/evidence/algorithms.md, between the two marks.
+fall again every eighty seconds. Every message is judged by the true happened-before.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
-from statistics import fmean, stdev
+from itertools import chain, product
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from basestation.analysis.student import reach
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stream import RECEIVE, SEND, Stream
 from basestation.simulator.engine import engine
@@ -34,12 +29,11 @@ from basestation.simulator.simulation import (
     measure,
     measure_rule,
 )
-from tools.field_table import STUDENT
-from tools.pages import MarkedPlace, table
+from tools.pages import table
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "evidence" / "algorithms.md"
-PLACE = MarkedPlace(PAGE, "<!-- ledger: made by `make ledger-table` -->", "<!-- end of the ledger -->")
+from . import Effort, results
 
+FIRST_SEED, MESSAGES = 101, 60_000
 MOTES, EPSILON, DELTA = 10, 3, 32
 TICK_MS = 3.90625
 RATE = 1 / 64  # messages a tick of each mote: four a second
@@ -134,15 +128,10 @@ def _point(law: str, row: Measurement) -> Point:
     return Point(law, row.scheme.name, row.seed, row.delivery.tolerate or 0.0, share, row.hold_mean)
 
 
-def collect(seeds: Sequence[int], messages: int, processes: int) -> list[Point]:
-    points: list[Point] = []
-    with ProcessPoolExecutor(processes) as pool:
-        running = {pool.submit(points_of, law, messages, seed): (law, seed) for seed in seeds for law in LAWS}
-        for done, future in enumerate(as_completed(running), start=1):
-            points += future.result()
-            law, seed = running[future]
-            print(f"{done} of {len(running)}: {law}, seed {seed}", file=sys.stderr, flush=True)
-    return points
+def lines(effort: Effort) -> Iterator[str]:
+    seeds = range(FIRST_SEED, FIRST_SEED + (effort.seeds or 5))
+    found = results(points_of, list(product(LAWS, [MESSAGES], seeds)), effort.processes)
+    yield from table_of(list(chain.from_iterable(found)), MESSAGES)
 
 
 def table_of(points: Sequence[Point], messages: int) -> Iterator[str]:
@@ -184,24 +173,4 @@ def _shares(points: Sequence[Point], scheme: str, law: str, tolerate: float) -> 
 
 
 def _interval(values: Sequence[float]) -> str:
-    half = STUDENT[len(values) - 1] * stdev(values) / len(values) ** 0.5
-    return f"{fmean(values):.3f} ± {half:.3f}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/evidence/algorithms.md")
-    parser.add_argument("--seeds", type=int, default=5, choices=range(2, 11))
-    parser.add_argument("--first-seed", type=int, default=101)
-    parser.add_argument("--messages", type=int, default=60_000)
-    parser.add_argument("--processes", type=int, default=2)
-    given = parser.parse_args()
-    seeds = range(given.first_seed, given.first_seed + given.seeds)
-    content = "\n".join(table_of(collect(seeds, given.messages, given.processes), given.messages))
-    print(content)
-    if given.write:
-        PLACE.write(content)
-
-
-if __name__ == "__main__":
-    main()
+    return f"{fmean(values):.3f} ± {reach(values):.3f}"

@@ -1,10 +1,8 @@
-"""The tables of docs/evidence/paper.md that are not in the paper: exactness, the modulus, faults, counter
-widths."""
+"""Results beyond the paper: exactness under loss, the modulus, faults in memory, counter widths."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
@@ -17,24 +15,13 @@ from basestation.simulator.simulation import (
     measure,
 )
 
+from .sheet import Sheet
+
 # The exact stamps, each with the width of its counter; None: what a deployment has.
 EXACT = {"kn": ("kn", None), "hlc": ("hlc", None), "shlc": ("shlc", None), "shlc, two bytes": ("shlc", 7)}
 NEVER_FULL = {"kn": None, "hlc": 7, "shlc": 7}  # in the runs with faults
 CAUSAL = PolicyChoice("causal", 100)
 FAULT_RUNS, FAULT_MESSAGES, FAULT_AFTER = 100, 4_000, 1_500
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A table with its title and the names of its columns."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-    def markdown(self) -> str:
-        head = [f"| {' | '.join(self.columns)} |", "|" + "---|" * len(self.columns)]
-        return "\n".join([f"**{self.title}**", "", *head, *(f"| {' | '.join(row)} |" for row in self.rows)])
 
 
 def _causal(
@@ -119,11 +106,7 @@ def width_sheet(messages: int) -> Sheet:
 
 def sheets(messages: int) -> Iterator[Sheet]:
     """All tables; `messages` is the length of the larger runs."""
-    makers: tuple[Callable[[], Sheet], ...] = (
-        lambda: loss_sheet(5 * messages),
-        lambda: modulus_sheet(messages),
-        fault_sheet,
-        lambda: width_sheet(2 * messages),
-    )
-    for make in makers:
-        yield make()
+    yield loss_sheet(5 * messages)
+    yield modulus_sheet(messages)
+    yield fault_sheet()
+    yield width_sheet(2 * messages)

@@ -1,43 +1,29 @@
-"""Measures phi and k on the real firmware and in the simulator. `make field` runs it: half an hour on two cores.
+"""phi and k on the real firmware and in the simulator: half an hour.
 
-    python -m tools.field_table [--write] [--seeds 10] [--seconds 40] [--processes 2]
-
-Ten emulated motes over three hops (docs/reference/testbed.md), one deployment for each kind of stamp, judged by their
-flight recorders. The simulator draws its delays from the testbed's messages, once with clocks as close together as the
-testbed's, and once with clocks that use all of epsilon. It prints tables in Markdown; with --write they also go into
-docs/figures/field.md, between the two marks, and each seed's figures into docs/figures/field.csv.
+Ten emulated motes over three hops, one deployment for each kind of stamp, judged by their flight recorders. The
+simulator draws its delays from the testbed's messages, once with clocks as close together as the testbed's, and once
+with clocks that use all of epsilon.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
-import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from math import sqrt
-from pathlib import Path
-from statistics import mean, stdev
+from itertools import chain, product
+from statistics import mean
 from typing import Any, NamedTuple
 
+from basestation.analysis.student import reach
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.deployed import timed_scheme_of
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulation import generate, measure
-from basestation.testbed.through_station import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
-from tools.pages import MarkedPlace, table
+from tools.pages import table
+from tools.station_run import StationRun, run_station
 
-ROOT = Path(__file__).resolve().parents[1]
-POINTS = ROOT / "docs" / "figures" / "field.csv"
-PLACE = MarkedPlace(
-    ROOT / "docs" / "figures" / "field.md",
-    "<!-- table: made by `make field` -->",
-    "<!-- end of the table -->",
-)
+from . import ROOT, Effort, results
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
 EPSILON = 7  # more than the clocks need, so that kn has entries to leave out
@@ -49,8 +35,7 @@ DELIVERIES = (
 WHERE = ("testbed", "simulator", "roaming")
 SIMULATED = 10_000  # messages a seed
 NEAR = 1  # ticks: how far apart the testbed's clocks are
-# The 97.5% quantiles of Student's t, by degrees of freedom.
-STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
+SEEDS, SECONDS = 10, 40.0
 
 STAMPS: dict[str, dict[str, Any]] = {
     "kn, all 8": {"scheme": "kn"},
@@ -74,13 +59,6 @@ class FieldPoint(NamedTuple):
     percent: float
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    stamp: str
-    seed: int
-    seconds: float
-
-
 def deployment_of(stamp: str) -> Deployment:
     """examples/micaz.toml with another stamp, and epsilon wide enough to tell numbers of entries apart."""
     tables = load(ROOT / "examples" / "micaz.toml").to_dict()
@@ -91,27 +69,25 @@ def deployment_of(stamp: str) -> Deployment:
     return from_dict(tables)
 
 
-def points_of(job: Job) -> list[FieldPoint]:
-    run = run_field(deployment_of(job.stamp), MOTES, job.seconds, RATE, job.seed)
-    found = list(_on_testbed(run, job))
+def points_of(stamp: str, seed: int, seconds: float = SECONDS) -> list[FieldPoint]:
+    run = run_station(deployment_of(stamp), MOTES, seconds, RATE, seed)
+    found = list(_on_testbed(run, stamp, seed))
     for where, epsilon in (("simulator", NEAR), ("roaming", EPSILON)):
-        found += simulated(run, job, where, epsilon)
+        found += _simulated(run, stamp, seed, where, epsilon)
     return found
 
 
-def _on_testbed(run: FieldRun, job: Job) -> Iterator[FieldPoint]:
+def _on_testbed(run: StationRun, stamp: str, seed: int) -> Iterator[FieldPoint]:
     """The testbed's points. The live station's own deliveries must be among them."""
     for delivery in DELIVERIES:
         found = run.deliver(delivery.policy, delivery.phi)
         if (delivery.policy, delivery.phi) == ("cbd", 100) and found != run.violations:
             raise AssertionError(f"the live station delivered differently: {run.violations}, not {found}")
         percent = found.percent()["mean"]
-        yield FieldPoint(
-            job.stamp, "testbed", *_named(delivery), job.seed, found.delivered, found.pairs, percent
-        )
+        yield FieldPoint(stamp, "testbed", *_named(delivery), seed, found.delivered, found.pairs, percent)
 
 
-def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[FieldPoint]:
+def _simulated(run: StationRun, stamp: str, seed: int, where: str, epsilon: int) -> Iterator[FieldPoint]:
     """The simulator's points. The scheme is the deployment's, even if the simulated clocks differ more or less."""
     clock = run.deployment.clock
     options = WorldOptions(
@@ -120,14 +96,14 @@ def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Fie
         delta=clock.delta,
         rate=RATE * clock.tick_seconds,
         messages=SIMULATED,
-        seed=job.seed,
+        seed=seed,
         measured=run.delays,
         **PRESETS["measured"],
     )
     for row in measure(generate(options), timed_scheme_of(run.deployment), DELIVERIES):
         percent = row.violations.percent()["mean"]
         yield FieldPoint(
-            job.stamp, where, *_named(row.delivery), job.seed, row.delivered, row.violations.pairs, percent
+            stamp, where, *_named(row.delivery), seed, row.delivered, row.violations.pairs, percent
         )
 
 
@@ -135,26 +111,20 @@ def _named(delivery: PolicyChoice) -> tuple[str, int]:
     return delivery.policy, delivery.phi
 
 
-def collect(seeds: int, seconds: float, processes: int) -> list[FieldPoint]:
-    jobs = [Job(stamp, seed, seconds) for seed in range(1, seeds + 1) for stamp in STAMPS]
-    points: list[FieldPoint] = []
-    with ProcessPoolExecutor(processes) as pool:
-        running = {pool.submit(points_of, job): job for job in jobs}
-        for done, future in enumerate(as_completed(running), start=1):
-            points += future.result()
-            job = running[future]
-            print(f"{done} of {len(jobs)}: {job.stamp}, seed {job.seed}", file=sys.stderr, flush=True)
-    return sorted(points)
+def lines(effort: Effort) -> Iterator[str]:
+    seeds = range(1, (effort.seeds or SEEDS) + 1)
+    found = results(points_of, list(product(STAMPS, seeds)), effort.processes)
+    yield from tables_of(sorted(chain.from_iterable(found)))
 
 
-def tables_of(points: Sequence[FieldPoint], seconds: float) -> Iterator[str]:
+def tables_of(points: Sequence[FieldPoint]) -> Iterator[str]:
     groups: dict[tuple[str, str, str, int], list[FieldPoint]] = defaultdict(list)
     for point in points:
         groups[point.stamp, point.where, point.policy, point.phi].append(point)
     seeds = len({point.seed for point in points})
     tick = deployment_of("hlc").clock
     yield (
-        f"{MOTES} motes, {HOPS} hops, {RATE:g} messages a second of each, {seeds} seeds of {seconds:g} s; "
+        f"{MOTES} motes, {HOPS} hops, {RATE:g} messages a second of each, {seeds} seeds of {SECONDS:g} s; "
         f"ticks of {1000 * tick.tick_seconds:.1f} ms, ε = {tick.epsilon}, δ = {tick.delta}."
     )
     yield from ("", "**Everything waits its full time (φ = 100%)**", "")
@@ -188,39 +158,8 @@ def _shares(groups: dict[tuple[str, str, str, int], list[FieldPoint]]) -> Iterat
 
 
 def _interval(points: Sequence[FieldPoint]) -> str:
-    return interval([point.percent for point in points])
-
-
-def interval(shares: Sequence[float]) -> str:
-    """A mean, and its 95% interval over seeds."""
+    """The mean over seeds, and its 95% interval."""
+    shares = [point.percent for point in points]
     if not any(shares):
         return "0"
-    if len(shares) == 1:
-        return f"{shares[0]:.2f}"
-    return f"{mean(shares):.2f} ± {STUDENT[len(shares) - 1] * stdev(shares) / sqrt(len(shares)):.2f}"
-
-
-def save(points: Sequence[FieldPoint]) -> None:
-    with POINTS.open("w", newline="") as file:
-        rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(FieldPoint._fields)
-        rows.writerows((*point[:-1], f"{point.percent:.4f}") for point in points)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/figures/field.md")
-    parser.add_argument("--seeds", type=int, choices=range(1, 11), default=10, metavar="1-10")
-    parser.add_argument("--seconds", type=float, default=40.0)
-    parser.add_argument("--processes", type=int, default=2)
-    given = parser.parse_args()
-    points = collect(given.seeds, given.seconds, given.processes)
-    content = "\n".join(tables_of(points, given.seconds))
-    print(content)
-    if given.write:
-        PLACE.write(content)
-        save(points)
-
-
-if __name__ == "__main__":
-    main()
+    return f"{mean(shares):.2f} ± {reach(shares):.2f}"

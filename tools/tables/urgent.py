@@ -1,25 +1,18 @@
-"""Measures how long urgent messages take on emulated motes, and what it costs to look for them.
+"""How long urgent messages take on emulated motes, and what it costs to look for them: 20 minutes.
 
-    python -m tools.urgent_runs [--write] [--seeds 2] [--seconds 600] [--processes 2]
-
-`make urgent-runs` runs it: the networks of `tools/power_runs.py` with a period of 16 s, with urgent windows and
-without. Each mote sends a message in ten seconds, of which every 32nd is urgent (`tools/urgent_app`). Prints a table in
-Markdown; with --write it also goes into docs/evidence/power.md.
+The networks of `power_runs` with a period of 16 s, with urgent windows and without. Each mote sends a message in ten
+seconds, of which every 32nd is urgent (`tools/urgent_app`).
 """
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import chain, product
+from itertools import chain
 from statistics import fmean
 from typing import NamedTuple
 
-from basestation.testbed import images
 from basestation.testbed.energy import JOINING, Battery
-from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.judge import judge
 from basestation.testbed.setup import Wish
 from basestation.testbed.truth_log import Event, Leds, Uart
@@ -28,25 +21,23 @@ from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.tinyos import ActiveMessage, decode_packet
-from tools.pages import MarkedPlace, table
-from tools.power_runs import (
-    PAGE,
+from tools.grid_run import run_on_grid
+from tools.pages import table
+
+from . import ROOT, Effort, by_row
+from .power_runs import (
     RATE,
-    ROOT,
     Field,
     PowerPoint,
     arrived_cells,
-    asked_for,
     deployment_of,
     life_cells,
-    parser_of,
     point_of,
 )
 
 APP = str(ROOT / "tools" / "urgent_app")
 EVERY = 32  # as in the app
 YELLOW = 4
-PLACE = MarkedPlace(PAGE, "<!-- urgent: made by `make urgent-runs` -->", "<!-- end of the urgent runs -->")
 FIELDS = tuple(
     Field(board, 10, 16000, seeds=2, seconds=2400.0, urgent_ms=urgent_ms)
     for board, often in (("micaz", 2000), ("mica2", 4000))
@@ -110,12 +101,13 @@ def run(field: Field, seed: int) -> UrgentPoint:
     )
 
 
-def table_of(found: Iterable[tuple[Field, Sequence[UrgentPoint]]]) -> Iterator[str]:
+def lines(effort: Effort) -> Iterator[str]:
     """Days are those of the mean mote and of the worst."""
     heads = (
         "motes", "urgent windows", "urgent", "arrived", "delay: mean", "worst", "at most", "all messages", "violations",
         "mA", "model", "days", "model",
     )  # fmt: skip
+    found = by_row(run, {field: field.seeds for field in FIELDS}, effort)
     yield from table(heads, (tuple(_cells(field, points)) for field, points in found))
 
 
@@ -132,25 +124,3 @@ def _cells(field: Field, points: Sequence[UrgentPoint]) -> Iterator[str]:
     yield f"{schedule.urgent_wait_ms / 1000:.1f} s" if field.urgent_ms else ""
     yield from arrived_cells(power)
     yield from life_cells(field, power)
-
-
-def main() -> None:
-    given = parser_of(__doc__).parse_args()
-    fields = asked_for(FIELDS, given)
-    for field in fields:  # before the processes do it side by side
-        images.programs_for(deployment_of(field), RATE, app=APP)
-    wanted = [pair for field in fields for pair in product([field], range(1, field.seeds + 1))]
-    with ProcessPoolExecutor(given.processes) as pool:
-        points = defaultdict(list)
-        for (field, seed), point in zip(wanted, pool.map(run, *zip(*wanted, strict=True)), strict=True):
-            points[field].append(point)
-            told = point._replace(delays=tuple(sorted(point.delays)[-5:]))
-            print(f"{field.name}, {field.urgent_ms} ms, seed {seed}: {told}", file=sys.stderr, flush=True)
-    content = "\n".join(table_of(points.items()))
-    print(content)
-    if given.write:
-        PLACE.write(content)
-
-
-if __name__ == "__main__":
-    main()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import matplotlib
@@ -27,9 +27,6 @@ OURS = {"marker": "*", "markersize": 9, "color": "black", "linestyle": "--", "zo
 STATED_AT_100 = {"DPC1": (30, 50), "2 kn entries": (10, 15)}
 
 
-Band = Callable[[CurvePoint], tuple[float, float]]
-
-
 def draw(figure: int, points: Sequence[CurvePoint], folder: Path) -> Path:
     """Draw one figure into `folder`."""
     fig = picture(figure, points)
@@ -39,12 +36,7 @@ def draw(figure: int, points: Sequence[CurvePoint], folder: Path) -> Path:
     return path
 
 
-def over_seeds(point: CurvePoint) -> tuple[float, float]:
-    return min(point.values), max(point.values)
-
-
-def picture(figure: int, points: Sequence[CurvePoint], band: Band = over_seeds) -> Figure:
-    """Draw one figure. `band` gives the range that is shaded around each point."""
+def picture(figure: int, points: Sequence[CurvePoint]) -> Figure:
     policies = policies_of(figure)
     fig, axes = plt.subplots(
         len(LAWS), len(policies), figsize=(5.2 * len(policies), 7.2), squeeze=False, layout="constrained"
@@ -53,20 +45,18 @@ def picture(figure: int, points: Sequence[CurvePoint], band: Band = over_seeds) 
     for row, law in enumerate(LAWS):
         for column, policy in enumerate(policies):
             shown = [p for p in points if (p.curve.figure, p.law, p.policy) == (figure, law, policy)]
-            _panel(axes[row][column], figure, law, policy, shown, band)
+            _panel(axes[row][column], figure, law, policy, shown)
     return fig
 
 
-def _panel(
-    axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[CurvePoint], band: Band
-) -> None:
+def _panel(axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[CurvePoint]) -> None:
     labels = [curve.label for curve in CURVES if curve.figure == figure]
     for number, label in enumerate(labels):
         line = sorted((p for p in points if p.curve.label == label), key=lambda p: p.phi)
         phis = [p.phi for p in line]
         look = OURS if "(ours)" in label else {"marker": "osd^vx"[number % 6], "color": f"C{number}"}
         axes.plot(phis, [p.mean for p in line], label=label, **look)
-        lows, highs = zip(*map(band, line), strict=True) if line else ((), ())
+        lows, highs = ([end(p.values) for p in line] for end in (min, max))
         axes.fill_between(phis, lows, highs, color=look["color"], alpha=0.2)
     _stated(axes, figure, policy, law)
     axes.set_title(f"{policy.upper()}, delay {LAW_NAMES[law]}", fontsize="medium")

@@ -15,7 +15,7 @@ from basestation.simulator.simulation import (
     measure,
     measure_rule,
 )
-from tools.ledger_table import (
+from tools.tables.ledger import (
     DELTA,
     EPSILON,
     LAWS,

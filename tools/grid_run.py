@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from basestation.testbed import engine, images, topologies
+from basestation.testbed.scenario import ScenarioNetwork
+from basestation.testbed.setup import Wish, assemble, networks_in
+from basestation.testbed.truth_log import Event, read
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
-
-from . import engine, images, topologies
-from .scenario import ScenarioNetwork
-from .setup import Wish, assemble, networks_in
-from .truth_log import Event, read
 
 
 @contextmanager
@@ -25,7 +24,7 @@ def run_on_grid(
     loss: float = 0.0,
     app: str | None = None,
 ) -> Iterator[tuple[Iterator[Event], ScenarioNetwork]]:
-    """The events of a run that is over, read one by one, and its network.
+    """The events of a finished run, read one by one, and its network.
 
     `rate` is each mote's messages a second; None leaves the firmware's own. `loss` is the share of frames that each
     link loses, `app` the motes' (docs/guide/apps.md); None: the stock app.

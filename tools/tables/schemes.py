@@ -1,44 +1,31 @@
-"""Measures the schemes that name messages on the real firmware. `make schemes` runs it: five minutes on two cores.
+"""The schemes that name messages on the real firmware: five minutes.
 
-    python -m tools.schemes_table [--write] [--seeds 5] [--seconds 40] [--processes 2] [--scheme barrier]
-
-It runs ten emulated motes over three hops (docs/reference/testbed.md), with an image for each scheme's stamp and the
-live station
-with the scheme's own rule, all with the same places, crystals and seeds. The flight recorders judge the order. Prints
-a table in Markdown; with --write it also goes into docs/evidence/schemes.md, between the two marks.
+Ten emulated motes over three hops, with an image for each scheme's stamp and the live station with the scheme's own
+rule, all with the same places, crystals and seeds. The flight recorders judge the order.
 
 A rule cannot wait for a mote that it has not heard yet, so a run counts from when every mote has been heard once.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean
 from typing import NamedTuple
 
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
 from basestation.testbed import images
-from basestation.testbed.through_station import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
 from packet_formats.schemes import OWN, SMALLEST
 from tools.firmware_report import ImageSize
-from tools.pages import MarkedPlace, table
+from tools.pages import table
+from tools.station_run import StationRun, run_station
 
-ROOT = Path(__file__).resolve().parents[1]
-PLACE = MarkedPlace(
-    ROOT / "docs" / "evidence" / "schemes.md",
-    "<!-- table: made by `make schemes` -->",
-    "<!-- end of the table -->",
-)
+from . import ROOT, Effort, by_row
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
+SEEDS, SECONDS = 5, 40.0
 SCHEMES = (*(name for name, row in OWN.items() if row.in_firmware and not row.is_ordered), SMALLEST)
 
 
@@ -67,7 +54,7 @@ def deployment_of(scheme: str) -> Deployment:
     )
 
 
-def settled(run: FieldRun) -> set[tuple[int, int]]:
+def settled(run: StationRun) -> set[tuple[int, int]]:
     """The messages that arrived after every mote had been heard."""
     heard: set[int] = set()
     found: set[tuple[int, int]] = set()
@@ -82,11 +69,11 @@ def _name(send: Send) -> tuple[int, int]:
     return send.source, send.index
 
 
-def measured(scheme: str, seed: int, seconds: float) -> SchemePoint:
-    return point_of(run_field(deployment_of(scheme), MOTES, seconds, RATE, seed), seed)
+def measured(scheme: str, seed: int) -> SchemePoint:
+    return point_of(run_station(deployment_of(scheme), MOTES, SECONDS, RATE, seed), seed)
 
 
-def point_of(run: FieldRun, seed: int) -> SchemePoint:
+def point_of(run: StationRun, seed: int) -> SchemePoint:
     counted = settled(run)
     left = [
         (send, held) for send, held in zip(run.delivered, run.held_ms, strict=True) if _name(send) in counted
@@ -104,27 +91,17 @@ def point_of(run: FieldRun, seed: int) -> SchemePoint:
     )
 
 
-def collect(schemes: Sequence[str], seeds: int, seconds: float, processes: int) -> list[SchemePoint]:
-    jobs = [(scheme, seed, seconds) for seed in range(1, seeds + 1) for scheme in schemes]
-    points: list[SchemePoint] = []
-    with ProcessPoolExecutor(processes) as pool:
-        running = {pool.submit(measured, *job): job for job in jobs}
-        for done, future in enumerate(as_completed(running), start=1):
-            points.append(future.result())
-            scheme, seed, _ = running[future]
-            print(f"{done} of {len(jobs)}: {scheme}, seed {seed}", file=sys.stderr, flush=True)
-    return points
-
-
-def table_of(points: Sequence[SchemePoint], seconds: float) -> Iterator[str]:
-    by_scheme: dict[str, list[SchemePoint]] = defaultdict(list)
-    for point in points:
-        by_scheme[point.scheme].append(point)
-    clock, seeds = deployment_of(SMALLEST).clock, len({point.seed for point in points})
+def lines(effort: Effort) -> Iterator[str]:
+    found = dict(by_row(measured, dict.fromkeys(SCHEMES, SEEDS), effort))
+    clock = deployment_of(SMALLEST).clock
     yield (
-        f"{MOTES} MICAz motes, {HOPS} hops, {RATE:g} messages a second of each, {seeds} seeds of {seconds:g} s; "
-        f"ticks of {1000 * clock.tick_seconds:.1f} ms, ε = {clock.epsilon}, δ = {clock.delta}."
+        f"{MOTES} MICAz motes, {HOPS} hops, {RATE:g} messages a second of each, {effort.seeds or SEEDS} seeds of "
+        f"{SECONDS:g} s; ticks of {1000 * clock.tick_seconds:.1f} ms, ε = {clock.epsilon}, δ = {clock.delta}."
     )
+    yield from table_of(found)
+
+
+def table_of(found: Mapping[str, list[SchemePoint]]) -> Iterator[str]:
     yield ""
     heads = (
         *("scheme", "stamp, bytes", "messages", "violated pairs: on arrival", "delivered"),
@@ -139,7 +116,7 @@ def table_of(points: Sequence[SchemePoint], seconds: float) -> Iterator[str]:
             "image, bytes",
         ),
     )
-    yield from table(heads, (_row(scheme, by_scheme[scheme]) for scheme in SCHEMES if scheme in by_scheme))
+    yield from table(heads, (_row(scheme, points) for scheme, points in found.items()))
 
 
 def _row(scheme: str, points: Sequence[SchemePoint]) -> list[str]:
@@ -181,23 +158,3 @@ def sizes_of(deployment: Deployment) -> tuple[int, int]:
     program = images.programs_for(deployment, RATE).mote
     (ram,) = [size for name, (_, size) in program.variables().items() if name.partition(".")[0] == "stamp"]
     return ram, ImageSize(program.path).flash
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/evidence/schemes.md")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=40.0)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--scheme", choices=SCHEMES, help="only this one, printed alone")
-    given = parser.parse_args()
-    schemes = [given.scheme] if given.scheme else SCHEMES
-    points = collect(schemes, given.seeds, given.seconds, given.processes)
-    content = "\n".join(table_of(points, given.seconds))
-    print(content)
-    if given.write and not given.scheme:
-        PLACE.write(content)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from basestation.figures.claims import judge
-from basestation.figures.grid import CURVES, LAWS, PHIS, CurvePoint, gather, policies_of
+from tools.figures.claims import judge
+from tools.figures.grid import CURVES, LAWS, PHIS, CurvePoint, gather, policies_of
 
 
 def points(value):

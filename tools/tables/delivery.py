@@ -1,37 +1,25 @@
-"""Measures how many messages arrive on the real firmware, and what that costs. `make delivery` runs it: six minutes.
-
-    python -m tools.delivery [--write] [--seeds 5] [--processes 2] [--only "10 MICAz"]
-
-It runs the examples' deployments on emulated motes (docs/reference/testbed.md), as `basestation testbed --motes 10
---seconds 120` does. Prints a table in Markdown; with --write it also goes into docs/evidence/firmware.md.
-"""
+"""How many messages arrive on the real firmware, and their cost, with the examples' deployments: six minutes."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from pathlib import Path
+from collections.abc import Iterator
+from functools import reduce
 from typing import NamedTuple
 
-from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.judge import judge
 from basestation.testbed.setup import Wish
 from basestation.testbed.testbed_report import NetworkReport
 from packet_formats.deployment import load
-from tools.pages import MarkedPlace, table
+from tools.grid_run import run_on_grid
+from tools.pages import table
 
-ROOT = Path(__file__).resolve().parents[1]
-PLACE = MarkedPlace(
-    ROOT / "docs" / "evidence" / "firmware.md",
-    "<!-- table: made by `make delivery` -->",
-    "<!-- end of the delivery -->",
-)
+from . import ROOT, Effort, by_row
+
+SEEDS = 5
 
 
 class Field(NamedTuple):
-    """A network to run."""
+    """A network and the length of its runs."""
 
     deployment: str  # of examples/
     motes: int
@@ -46,7 +34,7 @@ FIELDS = {
 
 
 class DeliveryPoint(NamedTuple):
-    """What became of the messages of a run, or of several together."""
+    """Counts of a run, or of several together."""
 
     start_stamped: int = 0
     start_arrived: int = 0
@@ -89,21 +77,9 @@ def run(name: str, seed: int) -> DeliveryPoint:
         return point_of(judge(events, [network]).networks[0])
 
 
-def collect(names: Sequence[str], seeds: int, processes: int) -> dict[str, DeliveryPoint]:
-    found = dict.fromkeys(names, DeliveryPoint())
-    with ProcessPoolExecutor(processes) as pool:
-        jobs = [(name, seed) for name in names for seed in range(1, seeds + 1)]
-        running = {pool.submit(run, *job): job for job in jobs}
-        for done, future in enumerate(as_completed(running), start=1):
-            name, seed = running[future]
-            found[name] = found[name].plus(future.result())
-            print(f"{done} of {len(jobs)}: {name}, seed {seed}", file=sys.stderr, flush=True)
-    return found
-
-
-def table_of(found: Mapping[str, DeliveryPoint], seeds: int) -> Iterator[str]:
-    lengths = ", ".join(f"{name} {FIELDS[name].seconds:g} s" for name in found)
-    yield f"{seeds} seeds each: {lengths}."
+def lines(effort: Effort) -> Iterator[str]:
+    lengths = ", ".join(f"{name} {field.seconds:g} s" for name, field in FIELDS.items())
+    yield f"{effort.seeds or SEEDS} seeds each: {lengths}."
     yield ""
     heads = (
         "motes",
@@ -115,7 +91,8 @@ def table_of(found: Mapping[str, DeliveryPoint], seeds: int) -> Iterator[str]:
         "violations",
         "clocks: cycles from the root's",
     )
-    yield from table(heads, ((name, *_cells(point)) for name, point in found.items()))
+    found = by_row(run, dict.fromkeys(FIELDS, SEEDS), effort)
+    yield from table(heads, ((name, *_cells(reduce(DeliveryPoint.plus, points))) for name, points in found))
 
 
 def _cells(point: DeliveryPoint) -> Iterator[str]:
@@ -130,21 +107,3 @@ def _cells(point: DeliveryPoint) -> Iterator[str]:
 
 def _share(part: int, whole: int) -> str:
     return f"{part} of {whole}, {100 * part / whole:.1f}%" if whole else "-"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/evidence/firmware.md")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--only", choices=FIELDS, action="append", help="this network; may be repeated")
-    given = parser.parse_args()
-    found = collect(given.only or list(FIELDS), given.seeds, given.processes)
-    content = "\n".join(table_of(found, given.seeds))
-    print(content)
-    if given.write:
-        PLACE.write(content)
-
-
-if __name__ == "__main__":
-    main()

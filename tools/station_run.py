@@ -1,7 +1,7 @@
-"""A run of the testbed as the live station sees it, and as the simulator would play it.
+"""A run of the testbed through the live station, and the delays that the simulator draws from it.
 
-The gateways' lines go through the station with the run's own times. What it heard can then be delivered again by any
-policy, and judged by the flight recorders. What became of each message, mote by mote, is what the simulator draws from.
+The station reads the gateways' lines at the run's own times. Its arrivals can be delivered again by any policy, and
+judged by the flight recorders.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ from basestation.causality.violations import Violations, count_violations
 from basestation.live.happenings import Arrived, Delivered, GaveUp
 from basestation.observer import Observer
 from basestation.simulator.measured_delays import LOST, MeasuredDelays, Row
+from basestation.testbed import engine
+from basestation.testbed.host import StationHost
+from basestation.testbed.judge import decoded, follow, messages_of
+from basestation.testbed.recorded_messages import MessageBook
+from basestation.testbed.scenario import ScenarioNetwork
+from basestation.testbed.setup import Wish
+from basestation.testbed.truth_log import Event, Missed, ReceptionOutcome, RecordedEvent, Signal, Uart
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
-
-from . import engine
-from .grid_run import run_on_grid
-from .host import StationHost
-from .judge import decoded, follow, messages_of
-from .recorded_messages import MessageBook
-from .scenario import ScenarioNetwork
-from .setup import Wish
-from .truth_log import Event, Missed, ReceptionOutcome, RecordedEvent, Signal, Uart
+from tools.grid_run import run_on_grid
 
 NS = 1_000_000_000
-AFTER = 1 << 20  # ticks after the last message: by then an observer has let everything go
+AFTER = 1 << 20  # ticks after the last message: by then an observer has delivered all
 
 
 @dataclass(slots=True)
 class TruthEvents:
-    """The events of a run that matter here, by kind."""
+    """The events of a run by kind, those that are used here."""
 
     recorded: list[RecordedEvent] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
@@ -66,7 +65,7 @@ class TruthEvents:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A first copy as the station took it: ticks of its clock then and when it was heard, and what it really is."""
+    """The first copy of a message, with the station's ticks when it arrived and was heard, and its true send."""
 
     data: Data
     now: int
@@ -75,22 +74,18 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class FieldRun:
-    """One run: what arrived, in order; what the station delivered meanwhile; and what became of each message.
-
-    `sent`: for each mote, the true time in ticks at which each message of its `delays` was sent.
-    """
+class StationRun:
+    """What arrived, in order; what the station delivered; and the fate of each message at each mote."""
 
     deployment: Deployment
     arrivals: tuple[Taken, ...]
     delivered: tuple[Send, ...]
-    held_ms: tuple[float, ...]  # each of those, and
-    gave_up: int  # how many of them left without what they waited for
+    held_ms: tuple[float, ...]  # of each delivered message
+    gave_up: int  # messages delivered without a cause that they named
     delays: MeasuredDelays
-    sent: tuple[tuple[float, ...], ...]
 
     def deliver(self, policy: str, phi: int) -> Violations:
-        """By another policy, as the station does it."""
+        """The violations if the station had delivered by another policy."""
         observer = Observer(self.deployment, policy, phi)
         out: list[Delivery] = []
         for taken in self.arrivals:
@@ -101,23 +96,23 @@ class FieldRun:
 
     @property
     def violations(self) -> Violations:
-        """Of what the station delivered, by the deployment's own policy."""
+        """The violations among the station's deliveries, by the deployment's own policy."""
         return count_violations(self.delivered)
 
 
-def run_field(
+def run_station(
     deployment: Deployment, motes: int, seconds: float, rate: float, seed: int, script: tuple[str, ...] = ()
-) -> FieldRun:
-    """The deployment's images on a grid of so many motes, each sending at `rate` messages a second.
+) -> StationRun:
+    """The deployment's images on a grid of `motes`, each sending at `rate` messages a second.
 
-    `script` is what else happens, in the engine's `at` lines.
+    `script` has further events, as the engine's `at` lines.
     """
     wish = Wish(seed=seed, seconds=seconds, script=script)
     with run_on_grid(deployment, motes, wish, rate) as (events, network):
-        return field_run(events, network)
+        return station_run(events, network)
 
 
-def field_run(events: Iterable[Event], network: ScenarioNetwork) -> FieldRun:
+def station_run(events: Iterable[Event], network: ScenarioNetwork) -> StationRun:
     truth = TruthEvents.of(events)
     if truth.missed:
         raise engine.EngineError(f"{truth.missed} recorder events were missed: the truth is not whole")
@@ -139,18 +134,18 @@ def field_run(events: Iterable[Event], network: ScenarioNetwork) -> FieldRun:
             delivered.append(numbers[happening.number])
             held_ms.append(happening.held_ms)
         gave_up += isinstance(happening, GaveUp)
-    return FieldRun(
+    return StationRun(
         network.deployment,
         tuple(arrivals),
         tuple(delivered),
         tuple(held_ms),
         gave_up,
-        *_delays(book, merged, network),
+        _delays(book, merged, network),
     )
 
 
 def _taken(arrived: Arrived, data: Data, book: MessageBook, network: ScenarioNetwork) -> Taken | None:
-    """None for what nobody can order: a sender out of sync, a time that is not known."""
+    """None if the message cannot be ordered: its sender was out of sync, or its time is not known."""
     sent = book.find(data.source, data.sequence, arrived.mono_ns)
     if sent is None or not data.in_sync or arrived.cycles is None or arrived.clock is None:
         return None
@@ -160,10 +155,9 @@ def _taken(arrived: Arrived, data: Data, book: MessageBook, network: ScenarioNet
 
 def _delays(
     book: MessageBook, merged: Mapping[int, Mapping[int, int]], network: ScenarioNetwork
-) -> tuple[MeasuredDelays, tuple[tuple[float, ...], ...]]:
-    """Of messages whose sender was in sync, as far as anybody knows: those that merged nowhere never were."""
+) -> MeasuredDelays:
+    """Only of messages that another mote merged, which shows that their sender was in sync."""
     rows: list[list[Row]] = [[] for _ in network.motes]
-    begins: list[list[float]] = [[] for _ in network.motes]
     tick_ns = NS * 2.0**network.deployment.clock.tick_log2 / CRYSTAL_HZ
     for sent in book.all:
         at = merged.get(id(sent))
@@ -172,5 +166,4 @@ def _delays(
         times = [at.get(mote) for mote in range(len(network.motes))] + [sent.arrived]
         row = tuple(LOST if t is None else max(0.0, (t - sent.t) / tick_ns) for t in times)
         rows[sent.send.source].append(row)
-        begins[sent.send.source].append(sent.t / tick_ns)
-    return MeasuredDelays(tuple(map(tuple, rows))), tuple(map(tuple, begins))
+    return MeasuredDelays(tuple(map(tuple, rows)))

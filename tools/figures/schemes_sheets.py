@@ -1,4 +1,4 @@
-"""Measures and writes the tables and pictures of docs/evidence/schemes.md.
+"""The tables and pictures of all schemes.
 
 All counts are the same on every machine. Times are not, so they have their own table.
 """
@@ -6,38 +6,35 @@ All counts are the same on every machine. Times are not, so they have their own 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from basestation.causality.rules import NEVER
-from basestation.figures.algorithm_tables import Sheet
+from basestation.comparing.catalogue import NAMES, Terms, build
+from basestation.comparing.comparison import DATA_BYTES, PAYLOAD_BYTES, ComparisonRow, most_motes, sweep
+from basestation.comparing.comparison_plot import draw
+from basestation.comparing.spread import measure_network
 from basestation.simulator.options import WorldOptions
 from packet_formats.schemes import descriptor, names
 
-from .catalogue import NAMES, Terms, build
-from .comparison import DATA_BYTES, PAYLOAD_BYTES, ComparisonRow, most_motes, sweep
-from .comparison_plot import draw, draw_bytes
-from .spread import measure_network
+from .bytes_picture import draw_bytes
+from .sheet import Sheet
 
 MOTES = (5, 10, 20, 50)
 LOSSES = (0.0, 0.01, 0.1)
 WAITING = tuple(name for name in names() if descriptor(name).waits_by_name)
-COMMAND = "basestation compare --seeds 2 --document docs/figures/schemes"
-Advance = Callable[..., None]
 
 
-def write(out: Path, messages: int, seeds: int, advance: Advance) -> Iterator[Path]:
-    """Measure and write everything; yield each path when it is written."""
-    out.mkdir(parents=True, exist_ok=True)
+def write(out: Path, messages: int, seeds: int) -> None:
     base = WorldOptions(messages=messages)
-    rows = _measure(sweep(base, {"loss": LOSSES, "motes": MOTES}), Terms(), seeds, advance)
+    rows = _measure(sweep(base, {"loss": LOSSES, "motes": MOTES}), Terms(), seeds)
     small = [row for row in rows if row.place.motes == 10]
-    apart = _measure(sweep(replace(base, delay="each"), {"loss": LOSSES}), Terms(), seeds, advance)
-    short = replace(base, messages=max(messages // 4, 1))  # what is stuck piles up
-    stuck = _measure(sweep(short, {"loss": LOSSES}), Terms(give_up=NEVER), seeds, advance, WAITING)
-    rates = _measure(sweep(base, {"rate": (0.01, 0.1, 0.5)}), Terms(), seeds, advance)
-    clocks = _measure(sweep(base, {"epsilon": (1, 5, 10, 20), "loss": (0.1,)}), Terms(), seeds, advance)
+    apart = _measure(sweep(replace(base, delay="each"), {"loss": LOSSES}), Terms(), seeds)
+    short = replace(base, messages=max(messages // 4, 1))  # stuck messages pile up
+    stuck = _measure(sweep(short, {"loss": LOSSES}), Terms(give_up=NEVER), seeds, WAITING)
+    rates = _measure(sweep(base, {"rate": (0.01, 0.1, 0.5)}), Terms(), seeds)
+    clocks = _measure(sweep(base, {"epsilon": (1, 5, 10, 20), "loss": (0.1,)}), Terms(), seeds)
     sheets = [
         _size_sheet(base),
         *(_figure_sheet(rows, *figure) for figure in FIGURES),
@@ -48,38 +45,23 @@ def write(out: Path, messages: int, seeds: int, advance: Advance) -> Iterator[Pa
             clocks, "epsilon", "Violations (mean, %) and mean hold (ticks) by ε, n = 10, 10% lost, δ = 10"
         ),
     ]
-    counted = f"{messages} messages a network, seeds: {seeds}; `{COMMAND}`"
-    yield _text(out / "tables.md", "\n\n".join([f"({counted}.)", *(sheet.markdown() for sheet in sheets)]))
-    yield _text(out / "times.md", _time_sheet([row for row in rows if row.place.loss == 0.0]).markdown())
-    yield _points(out / "points.csv", rows)
+    counted = f"({messages} messages a network, seeds: {seeds}; `make figures`.)"
+    (out / "tables.md").write_text("\n\n".join([counted, *(sheet.markdown() for sheet in sheets)]) + "\n")
+    times = _time_sheet([row for row in rows if row.place.loss == 0.0])
+    (out / "times.md").write_text(times.markdown() + "\n")
+    _points(out / "points.csv", rows)
     draw_bytes([row for row in small if row.place.loss == max(LOSSES)], out / "bytes.png")
-    yield out / "bytes.png"
     for name, shown in (("motes", rows), ("loss", small), ("rate", rates), ("epsilon", clocks)):
         draw(shown, out / f"{name}.png")
-        yield out / f"{name}.png"
 
 
 def _measure(
-    networks: Sequence[WorldOptions],
-    terms: Terms,
-    seeds: int,
-    advance: Advance,
-    names: Sequence[str] = NAMES,
+    networks: Sequence[WorldOptions], terms: Terms, seeds: int, names: Sequence[str] = NAMES
 ) -> list[ComparisonRow]:
-    rows = []
-    for options in networks:
-        for row in measure_network(options, names, terms, seeds):
-            rows.append(row)
-            advance()
-    return rows
+    return [row for options in networks for row in measure_network(options, names, terms, seeds)]
 
 
-def _text(path: Path, text: str) -> Path:
-    path.write_text(text + "\n")
-    return path
-
-
-def _points(path: Path, rows: Sequence[ComparisonRow]) -> Path:
+def _points(path: Path, rows: Sequence[ComparisonRow]) -> None:
     with path.open("w", newline="") as file:
         lines = csv.writer(file, lineterminator="\n")
         figures = tuple(rows[0].violations.percent())
@@ -92,7 +74,6 @@ def _points(path: Path, rows: Sequence[ComparisonRow]) -> Path:
             hold = (f"{row.hold_mean:.3f}", f"{row.hold_p99:.0f}", row.hold_max)
             rest = (getattr(row, name) for name in counts)
             lines.writerow([*place, row.violations.delivered, *found, *hold, *rest])
-    return path
 
 
 # Tables
@@ -167,9 +148,7 @@ def _apart_sheet(rows: Sequence[ComparisonRow]) -> Sheet:
         here = [found[name, loss] for loss in LOSSES]
         lines.append((name, *(_mean(row) for row in here), *(_hold(row) for row in here)))
     heads = [f"{what}, {loss:.0%} lost" for what in ("violations", "hold") for loss in LOSSES]
-    title = (
-        "Each copy with a delay of its own (`--delay each`), n = 10: violations (mean, %), mean hold (ticks)"
-    )
+    title = "Each copy with a delay of its own (`--reading delay=each`), n = 10: violations (mean, %), hold (ticks)"
     return Sheet(title, ("scheme", *heads), tuple(lines))
 
 
