@@ -1,7 +1,8 @@
 """`fit`: a network like the one that a log shows, simulated, and what it predicts.
 
 A log without names or receipts has no causes, so no violation can be counted in it. But it shows rate, loss, delays and
-clocks. A simulated network with the same figures has violations that can be counted. How far the prediction can be trusted shows where both can be measured: `checks`.
+clocks. A simulated network with the same figures has violations that can be counted. How far the prediction can be
+trusted shows where both can be measured: `checks`.
 """
 
 from __future__ import annotations
