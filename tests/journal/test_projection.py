@@ -280,6 +280,7 @@ def table_of(projections: list[Projection]) -> pa.Table:
     return pa.concat_tables([one.messages for one in projections])
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", CORPUS)
 def test_the_table_is_what_the_station_had(tmp_path: Path, name: str) -> None:
     """And what the log says if it is decided again."""

@@ -98,6 +98,7 @@ def alarms(found: list[Happening]) -> set[str]:
 OUTAGES = [(240, 16), (250, 16), (200, 57), (20, 240)]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("scheme", "keyed"), [*((name, False) for name in names()), ("sequence", True), ("shlc", True)]
 )
@@ -214,6 +215,7 @@ def flashed(setup: Deployment, pause: int, boot: int) -> list[Line]:
     return heard(setup, frames)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("boot", [0, 1, 5])
 @pytest.mark.parametrize("seconds", [0.1, 1, 600])
 def test_a_mote_that_was_flashed_anew_is_no_stranger_and_loses_nothing(tmp_path, seconds, boot):

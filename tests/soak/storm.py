@@ -42,7 +42,6 @@ from basestation.testbed.judge import decoded, follow, messages_of
 from basestation.testbed.recorded_messages import Sent
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in
-from basestation.testbed.through_station import TruthEvents
 from basestation.testbed.truth_log import Event, Power, Reset, Signal, Uart, read
 from packet_formats.air import air_format
 from packet_formats.boards import BOARDS
@@ -56,6 +55,7 @@ from tests.soak import memory
 from tests.soak.py_fuzz import Books, Forger, Run
 from tests.soak.running import Piece, Search, draw_of
 from tests.soak.violations import NS, Storm, explained
+from tools.station_run import TruthEvents
 
 AIM = 12 * 3600  # emulated seconds
 SECONDS = 1200

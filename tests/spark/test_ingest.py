@@ -333,7 +333,7 @@ def test_bad_inputs_are_named_and_the_rest_is_taken(tmp_path, logged, capsys):
     refused = {Path(path).name: why for path, why in json.loads(told.out)["refused"].items()}
     assert set(refused) == {"cut", "foreign", "mixed", "narrow", "what.jsonl"}
     assert "cut off" in refused["cut"]
-    assert "no table of Causeway's" in refused["foreign"]
+    assert "not a table of Causeway" in refused["foreign"]
     assert "2 runs" in refused["mixed"]
     assert "not the columns that its deployment has: stamp" in refused["narrow"]
     assert "nor a log of the testbed" in refused["what.jsonl"]

@@ -30,8 +30,7 @@ from spark_jobs.tables import staging
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.runs import open_traces
-from spark_jobs.traces.trace_files import GRAPH, read_rows
+from spark_jobs.traces.trace_files import GRAPH, open_traces, read_rows
 from tests.journal.logs import arrivals_of, simulated, write
 from tests.spark.test_ingest import content, table, take
 

@@ -93,6 +93,7 @@ def test_nothing_seen_is_an_empty_table():
     assert len(motes) == len(links) == 0
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_logs_by_plain_counting(seed):
     chance = random.Random(seed)
@@ -294,6 +295,6 @@ def test_the_worst_come_first(tmp_path, capsys):
 
 
 def test_a_number_that_a_real_column_rounds_is_no_fault():
-    """A hostile table has strengths that no radio tells."""
+    """A hostile table has strengths that no radio reports."""
     found = filled({"rssi": pa.array([1 - 2**31], pa.int32())}, pa.schema([("rssi", pa.float32())]), 1)
     assert found["rssi"].to_pylist() == [-(2.0**31)]

@@ -66,6 +66,7 @@ def by_hand(run, world, row, made):
     return run.count(recount.deliver(run, stamps, row.policy, row.phi, world.epsilon, world.delta))
 
 
+@pytest.mark.few(1)
 def test_the_continuum(network, tmp_path):
     world, trace, run = network
     choice = Choice(
