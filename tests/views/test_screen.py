@@ -226,7 +226,7 @@ def test_the_help_fits_and_names_columns_and_marks():
         await pilot.press("question_mark")
         await shows(app, "boot: restarts", "nosync: ", "sat:", "hop: ", "rssi: dBm")
         await pilot.press("end")
-        await shows(app, "∥ concurrent", "≥ 2 ≤ 5", "at least two")
+        await shows(app, "∥: delivered after", "≥ 2 ≤ 5", "prove two")
 
     on_screen(script)
 
