@@ -231,7 +231,7 @@ def test_a_deployment_that_merely_lies_here_names_no_source_that_writes_or_runs(
     for command, words in ((listen, ["--view", "none"]), (send, ["report"])):
         done = invoke(command, *words)
         assert done.exit_code == 1
-        assert "which lies in this folder" in done.stderr
+        assert "in this folder names the source" in done.stderr
         assert "--deployment deployment.toml" in done.stderr
         assert not Path("started").exists()
     invoke(listen, "--view", "none", "-d", "deployment.toml")

@@ -82,7 +82,7 @@ def test_a_token_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_serving_everywhere_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     for where, warned in (("0.0.0.0:0", True), ("[::]:0", True), ("127.0.0.1:0", False)):
         choose(where, control=False).listening.close()
-        assert ("everybody on every network" in capsys.readouterr().err) is warned
+        assert ("every machine on all networks" in capsys.readouterr().err) is warned
 
 
 def test_without_the_extra_it_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
