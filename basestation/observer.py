@@ -106,7 +106,7 @@ class Observer:
         tick, known = heard if timed else UNTIMED, reader.newest(source)
         found = self._numbers.accept(source, data.boot, data.sequence, tick, known, digest)
         sequence, number = found.sequence, found.number
-        if not number:
+        if number is None:
             self.duplicates += 1
             return Reception(found)
         self.received += 1
@@ -137,7 +137,7 @@ class Observer:
     def _receive_stray(self, data: Data, now: int, token: Any, digest: int) -> Reception:
         """It may be of any time: its stamp is read by itself alone, and no silence makes a copy a new message."""
         found = self._strays.accept(data.source, data.boot, data.sequence, UNTIMED, digest=digest)
-        if not found.number:
+        if found.number is None:
             self.duplicates += 1
             return Reception(found, stray=True)
         self.received += 1

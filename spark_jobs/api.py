@@ -7,7 +7,7 @@
     found = continuum(spark, "tables", Choice(tolerates=[0.5]))          # each stamp, policy and wait
     recommend(found, runs(spark, "tables"), tolerance=0.5).show()        # the smallest stamp that will do
 
-`paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/guide/analysis.md).
+`paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/reference/analysis.md).
 
 What is wrong with the input, or with what is asked, raises `JobError` or a class derived from it: one line that says
 what to do. A function that is *eager* does its work when it is called. A *lazy* one leaves it to Spark until rows are
@@ -24,13 +24,13 @@ import pyarrow as pa
 
 from basestation.analysis import advice
 from basestation.analysis.choices import Choice as Choice
-from basestation.analysis.clocks import COLUMNS as CLOCK_COLUMNS
-from basestation.analysis.clocks import MOMENT_S
+from basestation.analysis.clock_bounds import COLUMNS as CLOCK_COLUMNS
+from basestation.analysis.clock_bounds import MOMENT_S
+from basestation.analysis.dataclass_tables import columns_of, table_of
 from basestation.analysis.errors import JobError as JobError
-from basestation.analysis.links import COLUMNS as LINK_COLUMNS
-from basestation.analysis.links import WINDOW_S
+from basestation.analysis.link_health import COLUMNS as LINK_COLUMNS
+from basestation.analysis.link_health import WINDOW_S
 from basestation.analysis.outcome import ContinuumRow
-from basestation.analysis.rows import columns_of, table_of
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison_columns import table_of as table_of_compared
 from basestation.comparing.spread import check
@@ -38,14 +38,14 @@ from basestation.comparing.spread import compare as compare_spots
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 from spark_jobs import comparing
-from spark_jobs.engine import EngineOptions, Spark
-from spark_jobs.health import clocks as clock_bounds
-from spark_jobs.health import links as link_health
-from spark_jobs.health import watch as watching
-from spark_jobs.journals import rows as journals
-from spark_jobs.measuring import continuum as measuring
+from spark_jobs.engines import EngineOptions, Spark
+from spark_jobs.health import growing_logs as watching
+from spark_jobs.health import link_tables as link_health
+from spark_jobs.health import measured_clocks as clock_bounds
+from spark_jobs.journals import journal_tables as journals
+from spark_jobs.measuring import measured_traces as measuring
 from spark_jobs.storage import Place, UriPath, path_of
-from spark_jobs.tables import ingest as ingesting
+from spark_jobs.tables import intake as ingesting
 from spark_jobs.tables.inputs import find
 from spark_jobs.tables.stored import MANIFEST, StoredRun, manifest, pieces, read
 
@@ -136,10 +136,7 @@ def clocks(frames: DataFrame, messages: DataFrame, runs: DataFrame, moment_s: fl
     _check_columns("frames", frames, ["site", "run", *CLOCK_COLUMNS])
     _check_columns("messages", messages, ["site", "run", "stamp"])
     spark, told = frames.sparkSession, _deployments(runs)
-    found = clock_bounds.clocks(frames, messages, told, moment_s).toArrow()
-    if faults := found["fault"].drop_null().to_pylist():
-        raise JobError("; ".join(faults))
-    return spark.createDataFrame(found.drop(["fault"]))
+    return spark.createDataFrame(clock_bounds.clocks(frames, messages, told, moment_s))
 
 
 def continuum(

@@ -14,11 +14,10 @@ from basestation.comparing.recorded_run import options_in, place_in
 from basestation.comparing.spread import Compared, Spot
 from basestation.simulator.options import WorldOptions
 from basestation.traces.files import TraceError
-from spark_jobs.results import write_page, write_tables
+from spark_jobs.result_files import write_page, write_tables
 from spark_jobs.storage import Place
 from spark_jobs.traces.field import known_stream
-from spark_jobs.traces.files import TraceFault, TraceFiles
-from spark_jobs.traces.runs import open_traces
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, open_traces
 
 
 @dataclass(frozen=True, slots=True)

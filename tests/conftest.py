@@ -101,7 +101,24 @@ def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
+def narrow(variants: list[Any]) -> None:
+    """Of a test marked `few(n)` n variants are fast, evenly chosen; the others are wide."""
+    (count,) = variants[0].get_closest_marker("few").args
+    others = [variant for variant in variants if not variant.get_closest_marker("wide")]
+    fast = {len(others) * number // count for number in range(count)}
+    for number, variant in enumerate(others):
+        if number not in fast:
+            variant.add_marker(pytest.mark.wide)
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for variants in tests.values():
+        narrow(variants)
     turn = {group: number for number, group in enumerate(FIRST)}
     items.sort(key=lambda item: turn.get(group_of(file_of(item.nodeid)), len(turn)))
 

@@ -41,6 +41,7 @@ def over_the_wire(run, deployment, chunk):
     return [(int.from_bytes(d.message.data, "little"), d.left) for d in out], observer, decoder
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     ("name", "entries"), [("kn", "all"), ("kn", 2), ("dpc1", "all"), ("hlc", "all"), ("shlc", "all")]
 )

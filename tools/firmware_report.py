@@ -2,7 +2,7 @@
 
     python -m tools.firmware_report [--write]
 
-It prints a report in Markdown; with --write it also goes into docs/evidence/firmware.md, between the two marks.
+It prints a report in Markdown; with --write it also goes into docs/figures/firmware.md, between the two marks.
 Needs the four
 images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
 compiler; battery life is what the emulated chips did, times currents of data sheets.
@@ -45,10 +45,10 @@ from packet_formats.messages import Data, Message, encode_message  # noqa: E402
 from packet_formats.records import Beacon, Command, Downlink, Health, members  # noqa: E402
 from packet_formats.schemes import OWN  # noqa: E402
 from packet_formats.tinyos import encode_packet  # noqa: E402
-from tools.pages import MarkedPlace, PageError  # noqa: E402
+from tools.pages import MarkedPlace, PageError, table  # noqa: E402
 
 PLACE = MarkedPlace(
-    ROOT / "docs" / "evidence" / "firmware.md",
+    ROOT / "docs" / "figures" / "firmware.md",
     "<!-- report: made by `make firmware-report` -->",
     "<!-- end of the report -->",
 )
@@ -105,19 +105,12 @@ def compiler() -> str:
     return "avr-gcc " + run(["avr-gcc", "-dumpversion"]).stdout.strip()
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown, with numbers to the right."""
-    numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(head))]
-    lines = [head, ["---:" if right else "---" for right in numeric], *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+def section(text: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    return prose(text) + "\n\n" + "\n".join(table(head, rows))
 
 
 def prose(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), width=118, break_long_words=False, break_on_hyphens=False)
-
-
-def _is_number(cell: object) -> bool:
-    return re.fullmatch(r"[-–0-9., ]*", str(cell)) is not None
 
 
 # --- images ---
@@ -209,7 +202,7 @@ def images_section(images: dict[str, ImageSize]) -> str:
     head = ("image", "flash", "static RAM", "stack: loop", "deepest handler", "stack", "RAM with stack")
     text = """**The images as they ship**, for the examples' deployments, in bytes; the ATmega128 has 131,072 of flash
     and 4,096 of RAM. Handlers do not interrupt one another, so one of them comes on top of the loop's stack."""
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 # --- stack and interrupts as they were ---
@@ -403,7 +396,7 @@ def seen_section(images: dict[str, ImageSize], found: dict[str, Seen]) -> str:
     at the end of each send. And for MICA2's radio, while it sends, the longest time from the end of a byte until the
     next was written: at most {SPI_AIM} cycles, half a bit."""
     head = ("image", "stack: worst case", "seen", "interrupts off", "next byte")
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 # --- by scheme ---
@@ -480,7 +473,7 @@ def wire_section() -> str:
     text = f"""**Bytes and cycles by scheme**, at epsilon = delta = 10, ten motes, {data} bytes of application data,
     TinyOS 1. Cycles of `cw_stamp_send()` and `cw_stamp_receive()`, call and return included, over 1,500 events of three
     motes with faults among them (`tests/firmware/c/core_cycles.c`); 7,373 cycles are a millisecond."""
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 def scheme_images(folder: Path) -> dict[str, ImageSize]:
@@ -499,7 +492,7 @@ def scheme_images_section(images: dict[str, ImageSize]) -> str:
     head = ("mote image", "flash", "static RAM", "stack", "RAM with stack")
     text = f"""**Mote images by scheme**, at epsilon = delta = 10, ten motes. Aims: at most {FLASH_AIM:,} bytes of flash
     and {RAM_AIM:,} of RAM with stack."""
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 def full_images(folder: Path) -> dict[str, ImageSize]:
@@ -518,7 +511,7 @@ def full_images_section(images: dict[str, ImageSize]) -> str:
     text = f"""**Images with a schedule, urgent windows, a key and barrier stamps**, for the motes of
     `examples/micaz_months.toml` and `examples/mica2_months.toml`. Aims: at most {FULL_FLASH_AIM:,} bytes of flash and
     {FULL_RAM_AIM:,} of RAM with stack."""
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 def naming_section(folder: Path) -> str:
@@ -538,9 +531,11 @@ def naming_section(folder: Path) -> str:
         *("scheme", "motes", "bytes", "send: mean", "most", "receive: mean", "most"),
         *(text for board in BOARDS for text in (f"{board}: flash", "RAM with stack")),
     )
-    text = """**Stamps that name or number messages, by the size of the network** (schemes.md), else as above; barrier's is at
-    most that long. An image without a clock in its stamp is smaller: it never computes a message's age."""
-    return prose(text) + "\n\n" + table(head, rows)
+    text = """**Stamps that name or number messages, by the size of the network** (docs/evidence/schemes.md), else as
+    above;
+    barrier's is at most that long. Without a clock in its stamp an image is smaller: it never reckons a message's
+    age."""
+    return section(text, head, rows)
 
 
 # --- battery ---
@@ -623,8 +618,8 @@ def battery_section(found: Iterable[Life]) -> str:
     )
     text = f"""**Life on two AA cells** of {power.CELLS_MAH:,} mAh (assumed): mean current in mA, by the states that the
     emulated chips were in, in the network above, with one message in {MESSAGE_PERIOD} s of each mote and its peers'
-    passed on, once the network has found itself ([testbed.md](../reference/testbed.md#energy))."""
-    return prose(text) + "\n\n" + table(head, rows) + "\n\n" + prose(currents_text())
+    passed on, once the network has found itself ([testbed.md](testbed.md#energy))."""
+    return section(text, head, rows) + "\n\n" + prose(currents_text())
 
 
 MAIN_PARTS = (
@@ -679,7 +674,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--write", action="store_true", help="put the report into docs/evidence/firmware.md as well"
+        "--write", action="store_true", help="put the report into docs/reference/firmware.md as well"
     )
     options = parser.parse_args()
     try:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from basestation.analysis import page, report
+from basestation.analysis.breakdown import DetailRow
 from basestation.analysis.choices import own_layout, sizes
-from basestation.analysis.details import DetailRow
 from basestation.analysis.errors import JobError
 from basestation.analysis.front import able, at_most, least, most
 from basestation.analysis.outcome import ContinuumRow

@@ -1,6 +1,6 @@
 """What a run shows without knowing what happened before what: rate, loss, delays, and arrivals out of order.
 
-Each fact is a ratio of sums over blocks of time, so that it has an interval (docs/evidence/algorithms.md, "How sure a
+Each fact is a ratio of sums over blocks of time, so that it has an interval (docs/evidence/counting.md, "How sure a
 figure is"). A simulated run shows the same facts, so that a prediction can be held against a log.
 """
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from basestation.analysis.choices import Candidate, is_exact, own_layout, stamp_name
-from basestation.analysis.delivery import Delivery, StampReading
+from basestation.analysis.deliveries import Delivery, StampReading
 from basestation.analysis.survey import Counts
 from basestation.analysis.tally import Measured, Tally
 from basestation.analysis.uncertainty import FIGURES, HOLD, Uncertain, clumping

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from basestation.analysis.fit import SEEDS, Fitted, Off, SeedTask, Spread, over_seeds, simulate
+from basestation.analysis.fitted_network import SEEDS, Fitted, Off, SeedTask, Spread, over_seeds, simulate
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme
 

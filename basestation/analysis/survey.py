@@ -2,7 +2,7 @@
 
 No message is held longer than the *horizon*, so its fate depends only on arrivals within two horizons. A survey of the
 arrivals finds what reaches further and gives it to each segment: stragglers, and how many sends of each mote arrived.
-docs/evidence/algorithms.md, "A trace in segments", has the proof.
+docs/evidence/counting.md, "A trace in segments", has the proof.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Context:
 
 
 def block_begins(first: int, last: int, horizon: int) -> Ints:
-    """Cut the time of a trace into equal blocks that are much longer than the horizon (docs/evidence/algorithms.md)."""
+    """Cut the time of a trace into equal blocks that are much longer than the horizon (docs/evidence/counting.md)."""
     span = last - first + 1
     count = max(1, min(BLOCKS, span // (BLOCK_HORIZONS * horizon)))
     return np.array([first + span * number // count for number in range(count)])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.analysis.delivery import Delivery, Left, StampReading, Stamps
+from basestation.analysis.deliveries import Delivery, Left, StampReading, Stamps
 from basestation.analysis.survey import Context
 from basestation.analysis.view import View
 from basestation.causality.kernels import segment_pairs

@@ -1,4 +1,4 @@
-"""How far a figure may be off: a block bootstrap over time (docs/evidence/algorithms.md, "How sure a figure is").
+"""How far a figure may be off: a block bootstrap over time (docs/evidence/counting.md, "How sure a figure is").
 
 Neighbouring messages share their fate, so they are no independent samples. Blocks of time much longer than any hold
 nearly are. All figures are ratios of sums over blocks.

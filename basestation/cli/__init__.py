@@ -42,7 +42,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "decode": ("basestation.cli.decode", "Turn frames, binary or hex, into JSON lines."),
     "log": ("basestation.cli.log", "Verify, repair, convert and sum up the logs of runs."),
     "analyse": ("basestation.cli.analyse", "Turn logs and traces into tables, figures and a recommendation."),
-    "figures": ("basestation.cli.figures", "Draw the paper's figures again, from our own runs."),
     "testbed": (
         "basestation.cli.testbed",
         "Run the real firmware on emulated motes, and report what really happened.",

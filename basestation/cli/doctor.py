@@ -148,7 +148,7 @@ def _load(path: Path, key: Path | None) -> Deployment | Finding:
         cure = "--deployment names the file that describes the network; examples/ has some"
         return failure("deployment", "file", f"{path}: {error.strerror or error}", cure)
     except deployments.DeploymentError as error:
-        return failure("deployment", "file", f"{path}: {error}", "docs/architecture.md has every key")
+        return failure("deployment", "file", f"{path}: {error}", "docs/reference/deployment.md has every key")
 
 
 def _heard(texts: Sequence[str], deployment: Deployment, seconds: float, ask: bool) -> Iterator[Finding]:

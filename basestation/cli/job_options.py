@@ -109,7 +109,7 @@ def spark_options(function: F) -> F:
 def _with_engine(function: F, **fixed: Any) -> F:
     @wraps(function)
     def bundled(*args: Any, **given: Any) -> object:
-        from spark_jobs.engine import EngineOptions
+        from spark_jobs.engines import EngineOptions
 
         told = fixed | {name: given.pop(name) for name in ENGINE if name in given}
         return function(*args, engine=EngineOptions(**told), **given)

@@ -6,12 +6,11 @@ or on Spark; the rows are the same. Each worker makes or reads the streams that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
-from basestation.figures.grid import Spread
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import world_for
 from basestation.traces.files import TraceError
@@ -28,6 +27,9 @@ from .comparison import (
     simulated,
     summed,
 )
+
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""Applies a function to many tasks: `map`, or `Engine.each` of `spark_jobs`."""
 
 
 class Source(Protocol):

@@ -1,7 +1,7 @@
 """The decision: what the station made of a frame. The log keeps it beside the frame; tables are projections of it.
 
     short    frame u64 | heard i64 | time u32 | gateway u16 | fate u8 | flags u8 | epoch u8 | rssi i8 | lqi u8 | bits u8
-    long     short | clock i64 | sequence u32 | number u32 | life u16 | marks u16
+    long     short | clock i64 | sequence i32 | number i32 | life i16 | marks u16
 
 `docs/reference/formats.md` explains the fields. Data messages of our motes and idle records have the long form.
 """
@@ -47,7 +47,7 @@ PAIRED, GUESSED, CHECKED = 1, 2, 4
 IN_SYNC, LATE, BOUNDED, DIFFERS, STRAY, FRESH, DISCARDED, REBOOTED = (1 << bit for bit in range(8))
 
 _SHORT = struct.Struct("<QqIHBBBbBB")
-_LONG = struct.Struct("<QqIHBBBbBBqIIHH")
+_LONG = struct.Struct("<QqIHBBBbBBqiihH")
 _SHORT_FIELDS = [
     *(("frame", "<u8"), ("heard", "<i8"), ("time", "<u4"), ("gateway", "<u2"), ("fate", "u1")),
     *(("flags", "u1"), ("epoch", "u1"), ("rssi", "i1"), ("lqi", "u1"), ("bits", "u1")),
@@ -55,17 +55,18 @@ _SHORT_FIELDS = [
 DECISION = np.dtype(
     [
         *_SHORT_FIELDS,
-        *(("clock", "<i8"), ("sequence", "<u4"), ("number", "<u4"), ("life", "<u2"), ("marks", "<u2")),
+        *(("clock", "<i8"), ("sequence", "<i4"), ("number", "<i4"), ("life", "<i2"), ("marks", "<u2")),
     ]
 )
 SHORT_BYTES, LONG_BYTES = _SHORT.size, _LONG.size
-U16, U32 = 0xFFFF, 0xFFFF_FFFF
+MOST_16, MOST_32 = (1 << 15) - 1, (1 << 31) - 1  # larger values are kept as these
 
 
 class Decision(NamedTuple):
     """`heard` and `clock` are cycles, unwrapped: when the frame was heard, and how far deliveries had got then.
 
-    `number` counts the messages of a mote over all of its boots; 0 for a copy and for a stray.
+    `number` counts the messages of a mote over all of its boots; 0 for a copy and for a stray. What was sent before the
+    first message that was heard of a mote may have a number, a sequence and a life below 0.
     """
 
     fate: int
@@ -93,7 +94,9 @@ class Decision(NamedTuple):
         if not is_long:
             return _SHORT.pack(*said)
         clock = NO_TIME if clock is None else clock
-        return _LONG.pack(*said, clock, min(sequence, U32), min(number, U32), min(life, U16), marks)
+        return _LONG.pack(
+            *said, clock, min(sequence, MOST_32), min(number, MOST_32), min(life, MOST_16), marks
+        )
 
 
 class Noted(NamedTuple):

@@ -122,14 +122,14 @@ def _messages(
 ) -> pa.Table:
     """The rows of frames that are messages. One that was heard at no known time counts as heard by the clock."""
     layout, shift = layout_of(deployment), deployment.clock.tick_log2
-    heard, clock, number = decided["heard"], decided["clock"], decided["number"]
+    heard, clock = decided["heard"], decided["clock"]
     ticks = np.where(heard == NO_TIME, clock, heard) >> shift
     late = np.where(decided["bits"] & GUESSED, deployment.late_guess, 0)  # a guess may be early
     columns = {
         "source": data["source"],
         "boot": data["boot"],
         "sequence": decided["sequence"],
-        "number": pa.array(number, mask=number == 0),
+        "number": pa.array(decided["number"], mask=decided["marks"] & STRAY != 0),
         "am_type": np.full(len(data), layout.am_type),
         "payload": payload_column(payload, bulk.data_lengths(data, layout)),
         "heard": ticks,

@@ -459,8 +459,8 @@ class Station:
             | REBOOTED * (before is not None)
         )
         bits = GUESSED * guessed | CHECKED * (self.timeline.guard is not None)
-        number = 0 if reception.stray else number
-        return Decision(fate, cycles, read.heard, bits, True, clock, sequence, number, life, marks)
+        kept = 0 if number is None or reception.stray else number
+        return Decision(fate, cycles, read.heard, bits, True, clock, sequence, kept, life, marks)
 
     def _go_on(
         self, counts: MoteCounts, held: HeldMessage, message: Ordered, reception: Reception

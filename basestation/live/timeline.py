@@ -105,12 +105,17 @@ class Timeline:
         return cycles >> self._shift
 
     def advance(self, mono_ns: int, clock: int | None = None) -> int | None:
-        """Time has passed; the tick that the clock has reached. `clock`: cycles that a log says it had reached."""
+        """Time has passed; the tick of the clock. `clock`: cycles that a log says it had reached.
+
+        A log may lack the idle records that moved the clock. But it does not say how far a line that lagged has set the
+        clock back: then the clock goes by the line.
+        """
         if mono_ns > self.mono_ns:
             self.mono_ns = mono_ns
         self.now = (self.mono_ns, self.mono_ns + self.wall_ahead)
-        self.present = self.clock.at(self.mono_ns)
-        cycles = self.present if clock is None else clock
+        cycles = self.present = self.clock.at(self.mono_ns)
+        if clock is not None and (self.reached is None or clock > self.reached):
+            cycles = clock
         if cycles is None:
             return None
         if self.reached is None or cycles > self.reached:

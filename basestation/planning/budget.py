@@ -253,6 +253,11 @@ class Budget:
         return _sum(self.sync)
 
     @property
+    def turns(self) -> int:
+        """The sends that a mote may have in a tick: more than one only at rates above one a tick."""
+        return max(1, math.ceil(self.network.rate * self.clock.tick_ms / 1000))
+
+    @property
     def refusals(self) -> list[str]:
         """Why this network is impossible: a channel or line would be busy more than all the time."""
         network, found = self.network, []

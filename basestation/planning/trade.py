@@ -11,8 +11,9 @@ from packet_formats.layout import StampLayout
 from packet_formats.schedule import PERIODS_LOG2
 
 from .budget import Budget, BudgetError, PlannedNetwork, make_budget
-from .candidates import CandidateRow, Comparison, Effort, compare
 from .life import LifePlan, ScheduleError, life_of, schedule_for
+from .stamp_choice import CandidateRow, Comparison
+from .stamp_trials import Effort, compare
 
 CLOCKED, NAMED = "shlc", "barrier"  # the stamps that the table compares: by the clock, and by name
 MESSAGES = 2000  # of one seed, for each row
@@ -71,38 +72,35 @@ def periods() -> tuple[int, ...]:
 def make_trade(
     network: PlannedNetwork,
     tolerance: float = 0.0,
-    figure: str = "mean",
     effort: Effort | None = None,
     mah: float = power.CELLS_MAH,
     advance: Callable[[], object] = lambda: None,
 ) -> Trade:
     """Plan the network with each period; `advance` is called after each."""
     effort = effort or Effort()
-    effort = Effort(effort.messages or MESSAGES, effort.seed, 1, busier=True)
+    effort = Effort(effort.messages or MESSAGES, 1, busier=True)
     rows, refused = [], {}
     for period in periods():
         try:
-            rows.append(_row(network, period, tolerance, figure, effort, mah))
+            rows.append(_row(network, period, tolerance, effort, mah))
         except BudgetError as error:
             refused[period] = error.told
         advance()
     return Trade(tuple(rows), refused)
 
 
-def _row(
-    network: PlannedNetwork, period_ms: int, tolerance: float, figure: str, effort: Effort, mah: float
-) -> TradeRow:
+def _row(network: PlannedNetwork, period_ms: int, tolerance: float, effort: Effort, mah: float) -> TradeRow:
     planned = with_period(network, period_ms)
     budget = make_budget(planned)
     if reasons := [*budget.refusals, *filter(None, [planned.backlog])]:
         raise BudgetError("rate", "; ".join(reasons))
-    comparison = compare(budget, tolerance, figure, ("cbd",), effort, schemes=(CLOCKED, NAMED))
+    comparison = compare(budget, tolerance, effort, schemes=(CLOCKED, NAMED))
     stamp = comparison.choice or comparison.measured[0]
     return TradeRow(period_ms, budget, life_with(planned, stamp.candidate.layout, mah), comparison)
 
 
-def with_period(network: PlannedNetwork, period_ms: int, window_ms: int = 0) -> PlannedNetwork:
-    """The network with a schedule, its window just long enough unless given; `BudgetError` if none fits.
+def with_period(network: PlannedNetwork, period_ms: int) -> PlannedNetwork:
+    """The network with a schedule, its window just long enough; `BudgetError` if none fits.
 
     If windows come as often as urgent ones should, it needs none of those.
     """
@@ -110,13 +108,11 @@ def with_period(network: PlannedNetwork, period_ms: int, window_ms: int = 0) -> 
         return replace(network, period_ms=0, window_ms=0)
     if period_ms <= network.urgent_ms:
         network = replace(network, urgent_ms=0)
-    if not window_ms:
-        try:
-            schedule = schedule_for(replace(network, stamp_bytes=STAMP_BYTES), period_ms)
-        except ScheduleError as error:
-            raise BudgetError(error.key.replace("_", "-"), error.reason) from error
-        window_ms = math.ceil(schedule.delta_ms)
-    return replace(network, period_ms=period_ms, window_ms=window_ms)
+    try:
+        schedule = schedule_for(replace(network, stamp_bytes=STAMP_BYTES), period_ms)
+    except ScheduleError as error:
+        raise BudgetError(error.key.replace("_", "-"), error.reason) from error
+    return replace(network, period_ms=period_ms, window_ms=math.ceil(schedule.delta_ms))
 
 
 def life_with(network: PlannedNetwork, stamp: StampLayout, mah: float = power.CELLS_MAH) -> LifePlan:

@@ -1,4 +1,4 @@
-"""The options of a simulated network. `docs/evidence/algorithms.md` says what the paper leaves open and these options
+"""The options of a simulated network. `docs/evidence/paper.md` says what the paper leaves open and these options
 settle."""
 
 from __future__ import annotations

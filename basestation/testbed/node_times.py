@@ -1,7 +1,6 @@
 """Reads the network time of each mote from its memory and compares them at the same true moment (G1).
 
-The arithmetic is that of firmware/net/network_time.c: a clock is a line over local time, less the rest of
-a correction.
+As in firmware/net/network_time.c, a clock is a line over local time, less the rest of a correction.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from basestation.journal.reader import segment_paths
-from spark_jobs.engine import equip
-from spark_jobs.journals.records import (
+from spark_jobs.engines import equip
+from spark_jobs.journals.segment_files import (
     SCHEMAS,
     behind_decisions,
     described,

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.analysis.delivery import (
+from basestation.analysis.deliveries import (
     Delivery,
     Left,
     StampReading,
@@ -31,8 +31,8 @@ from basestation.causality.policy_choice import PolicyChoice
 from basestation.traces.files import open_table
 from basestation.traces.present import present
 from basestation.traces.schema import messages_schema
-from spark_jobs.traces.files import TraceFiles, told_of
 from spark_jobs.traces.segments import Part, load_judged, whole
+from spark_jobs.traces.trace_files import TraceFiles, told_of
 
 Ints = NDArray[Any]
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from basestation.analysis.choices import Candidate
-from basestation.analysis.delivery import Delivery
+from basestation.analysis.deliveries import Delivery
 from basestation.analysis.outcome import Answer
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stream import Stream
 from basestation.simulator.scheme_run import play
 from packet_formats.schemes import descriptor
-from spark_jobs.engine import Spread
+from spark_jobs.engines import Spread
 from spark_jobs.measuring.measure import write_whole
 from spark_jobs.traces.field import known_stream, rows_in
-from spark_jobs.traces.files import TraceFault, TraceFiles
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles
 
 MOST_PLAYED = 50_000  # messages: some ten seconds of Python for each rule
 

@@ -21,7 +21,7 @@ from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
+from spark_jobs.engines import PIECE, Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.storage import Place, listed, place, reading
 from spark_jobs.tables.inputs import Group, Input
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MANIFEST = "manifest"
+NAMED = (("site", pa.string()), ("run", pa.string()))  # the columns of results that name a run
 CAUSES = "causes"  # the table of causal graphs, keyed by run and frame, made on demand
 ENTRY, UNFINISHED = ".json", ".unfinished"  # a run's entry, and that of one which is being put in place
 ROWS = 1 << 17  # at a time

@@ -24,7 +24,15 @@ from basestation.traces.footers import Footer
 from basestation.traces.schema import LATER
 from spark_jobs.storage import Place, reading, write_whole
 from spark_jobs.tables.stored import CAUSES, part_name
-from spark_jobs.traces.files import GRAPH, PartFile, TraceFault, TraceFiles, read_rows, read_whole, told_of
+from spark_jobs.traces.trace_files import (
+    GRAPH,
+    PartFile,
+    TraceFault,
+    TraceFiles,
+    read_rows,
+    read_whole,
+    told_of,
+)
 
 
 def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from basestation.analysis import survey
+from basestation.analysis.facts import Arrivals
 from basestation.analysis.survey import Context, Counts, Question, Survey
 from basestation.analysis.view import View, clock_of, view_of
-from spark_jobs.engine import Spread
-from spark_jobs.traces.files import TraceFiles, read_rows, told_of
+from spark_jobs.engines import Spread
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, read_rows, told_of
 
 ROWS = 1_000_000  # of a segment: enough that its halo costs little
 TIMES = ["clock", "heard", "batch", "in_sync", "source"]
@@ -105,6 +106,19 @@ def load(
     begin, end = np.searchsorted(clock, [earliest, latest + 1], "left").tolist()
     rows = table.slice(begin, end - begin)
     return view_of(rows, clock[begin:end], starts[low] + begin, segment.first, segment.last, with_causes)
+
+
+def arrivals_in(trace: TraceFiles) -> Arrivals:
+    """The arrivals of a trace in sync. A few columns of the whole run are in memory: 50 bytes a message."""
+    if why := trace.why_empty:
+        raise TraceFault(why)
+    timed = trace.layout.stamp.clock_bits > 0
+    view = load(whole(trace), ["boot", "sequence", *(["stamp.r"] if timed else [])])
+    if not len(view.clock):
+        raise TraceFault(f"{trace.folder}: no message that arrived in this run is in sync")
+    delay = np.maximum(view.column("heard") - view.column("stamp.r"), 0) if timed else None
+    source, life, sequence = (view.column(name).astype(np.int64) for name in ("source", "boot", "sequence"))
+    return Arrivals(trace.motes, source, life, sequence, view.clock, delay)
 
 
 def survey_segment(task: tuple[TraceSegment, Question]) -> Survey:

@@ -34,10 +34,10 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces import schema
 from basestation.traces.files import ROW_GROUP, encodings
-from spark_jobs.engine import Cores, Spark, Spread
-from spark_jobs.measuring.continuum import continuum
+from spark_jobs.engines import Cores, Spark, Spread
+from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.session import start
-from spark_jobs.traces.files import TraceFiles, open_trace
+from spark_jobs.traces.trace_files import TraceFiles, open_trace
 
 MILLION = 1_000_000
 TILE = MILLION // 4

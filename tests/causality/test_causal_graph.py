@@ -59,6 +59,7 @@ def may_be_late(messages, deployment):
     return {(source, sequence + 1): max(heard, stamp["r"] + wait) for source, sequence, heard, stamp in rows}
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("options", [FIELD, DENSE], ids=["field", "dense"])
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -73,6 +73,7 @@ def slow(line, answer):
     return pytest.param(line, answer, marks=pytest.mark.wide)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("line", "answer"),
     [

@@ -72,6 +72,7 @@ class OnTerminal:
         self.process.wait()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("end", ["close", signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=str)
 def test_it_ends_in_order(tmp_path, root, view, end):
@@ -129,6 +130,7 @@ def test_a_signal_between_the_beginning_of_a_log_and_its_run_leaves_a_closed_log
     check_closed(tmp_path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("view", ["none", "terminal"])
 @pytest.mark.parametrize("end", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT], ids=str)
 def test_it_ends_in_order_before_it_has_begun(tmp_path, root, view, end):

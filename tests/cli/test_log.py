@@ -21,7 +21,7 @@ from basestation.live.station import Station
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet
-from spark_jobs.journals.records import intact
+from spark_jobs.journals.segment_files import intact
 from spark_jobs.session import JobError
 from tests.journal.logs import VALUES, append, logged, put_behind, records, simulated, write, write_everything
 

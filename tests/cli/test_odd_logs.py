@@ -166,6 +166,7 @@ def check(run_log, name, raw, command):
     return result
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_log_ends_a_command_in_a_traceback(run_log, command):
     """Each log goes to every seventh command, to slow ones fewer; `make test-all` tries them all."""

@@ -34,6 +34,7 @@ def barrier_log():
     return told_and_true("barrier")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["barrier", "vector", "delta-vector", "shlc"])
 def test_a_log_of_barrier_stamps_tells_what_is_waited_for(scheme, barrier_log):
     """Causes that were lost are what a rule waits for: without them the barrier's hold was a fifth of this."""

@@ -12,7 +12,7 @@ from tests.firmware.net_world import HZ, Node, World, library
 from tests.firmware.test_apps_mote import command
 
 APPS = Path(__file__).parent / "c"
-AFTER, NOT_AFTER = 1, 2
+AFTER = 1
 LIGHT, BATTERY, MISSING = 1, 8, 0xFFFF
 EVERY, ONCE = 201, 202  # commands of app_probe: set the timer of this number
 

@@ -17,7 +17,7 @@ from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 from tests.firmware.net_world import Node, World, library, message_struct
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.wide)])
 def meadow(root: Path, request: pytest.FixtureRequest) -> Deployment:
     if request.param == 1:
         return load(root / "examples/micaz.toml")

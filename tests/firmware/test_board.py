@@ -56,17 +56,6 @@ def sources(root: Path, *folders: str) -> list[Path]:
     return [path for folder in folders for path in sorted((root / "firmware" / folder).glob("*.c"))]
 
 
-@pytest.mark.parametrize("tinyos", [1, 2])
-def test_compiles_without_a_warning(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path, tinyos: int
-) -> None:
-    compiler = require_tool("avr-gcc")
-    folder = layout(root, "micaz", tinyos, tmp_path)
-    include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
-    for source in sources(root, "boards/mica", "boards/micaz", "chips/cc2420"):
-        subprocess.run([compiler, *FLAGS, *include, "-c", source, "-o", tmp_path / "x.o"], check=True)
-
-
 def test_no_board_code_compiles_for_another_processor(
     root: Path, require_tool: Callable[[str], str], tmp_path: Path
 ) -> None:

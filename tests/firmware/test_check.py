@@ -11,6 +11,8 @@ import pytest
 from packet_formats.boards import BOARDS
 from tests.firmware.cores import FIRMWARE_SCHEMES
 
+pytestmark = pytest.mark.wide
+
 # What decides which code an image has.
 CASES = {
     "tinyos2": "CAUSEWAY_TINYOS == 2",

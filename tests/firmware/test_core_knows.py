@@ -115,6 +115,7 @@ def answers(core: Core, seed: int) -> Counter[tuple[int, bool]]:
     return found
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("scheme", "receipts"), [*((name, 0) for name in ANSWERS), ("shlc", 1), ("barrier", 1)]
 )

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.firmware.bridge import CORE, FLAGS, ROOT, build, cache, key_of, run
-from tests.firmware.test_core_avr import AVR, CHECK, HOST, emulated
+from tests.firmware.test_core_avr import AVR, CHECK, emulated
 
 TEST = ROOT / "firmware" / "test" / "test_mic" / "main.c"
 CYCLES = Path(__file__).parent / "c" / "mic_cycles.c"
 SOURCES = [CORE / "aes.c", CORE / "cmac.c"]
+HOST = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 HEADERS = [CORE / "causeway" / name for name in ("aes.h", "cmac.h", "flash.h")]
 
 

@@ -131,6 +131,7 @@ def a_world(gcc: str, deployment: Deployment, seed: int, before_wrap: int, rough
     return World(core, random.Random(seed), (1 << 32 - core.layout.tick_log2) - before_wrap, rough)
 
 
+@pytest.mark.few(5)
 @EVERY
 @settings(max_examples=settings().max_examples // 5)
 @given(seed=st.integers(0, 2**32), before_wrap=st.integers(0, 60), rough=st.booleans())
@@ -143,6 +144,7 @@ def test_identical_stamps_across_the_wrap_of_ticks(
         world.step()
 
 
+@pytest.mark.few(5)
 @EVERY
 def test_identical_stamps_when_counters_have_wrapped(
     deployment: Deployment, require_tool: Callable[[str], str]
@@ -204,6 +206,7 @@ def test_set_padding_is_refused(require_tool: Callable[[str], str]) -> None:
     assert mote.state.bytes == before
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["scalar", "history", "matrix", "delta-causal", "two-hop"])
 def test_a_stamp_that_the_firmware_lacks_ends_the_build_in_words(
     scheme: str, require_tool: Callable[[str], str]

@@ -4,6 +4,7 @@ import ctypes
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +19,16 @@ from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout
 from tests.firmware.bridge import Buffer, Core, shorts
-from tests.firmware.cores import core_of, described, name_of, stamp_cases, stamp_deployments
+from tests.firmware.cores import core_of, described, name_of, stamp_deployments
 
 OK, BOUNDED, REFUSED = range(3)
 FEW = settings(max_examples=settings().max_examples // 5)  # of each of many layouts
+
+
+def every(test: Any) -> Any:
+    """Over all layouts; a dozen of them are fast, the same for each test, since each is compiled."""
+    over = pytest.mark.parametrize("deployment", stamp_deployments(), ids=name_of)
+    return pytest.mark.few(12)(over(test))
 
 
 class Mote:
@@ -119,7 +126,7 @@ class World:
         )
 
 
-@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
+@every
 @FEW
 @given(seed=st.integers(0, 2**32), before_wrap=st.integers(0, 60), rough=st.booleans())
 @example(seed=1, before_wrap=0, rough=False)
@@ -134,15 +141,15 @@ def test_identical_stamps_over_long_streams_across_the_wrap(
         world.step()
 
 
-@pytest.mark.parametrize("deployment", stamp_cases()[::7], ids=name_of)
+@every
 def test_very_long_streams(deployment: Deployment, require_tool: Callable[[str], str]) -> None:
     core = core_of(require_tool("gcc"), deployment)
     world = World(core, random.Random(7), (1 << 32 - core.layout.tick_log2) - 500, False)
-    for _ in range(10_000):
+    for _ in range(3000):
         world.step()
 
 
-@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
+@every
 @FEW
 @given(data=st.data())
 def test_stamps_are_judged_as_the_reference_judges_them(
@@ -162,7 +169,7 @@ def fault(layout: StampLayout, raw: bytes) -> int:
     return 0
 
 
-@pytest.mark.parametrize("deployment", stamp_cases()[::5], ids=name_of)
+@every
 @given(now=st.integers(0, 2**40), apart=st.integers(-(2**31), 2**31), value=st.integers(0, 0xFFFF))
 def test_ticks_and_the_clock_field(
     deployment: Deployment, now: int, apart: int, value: int, require_tool: Callable[[str], str]
@@ -184,6 +191,7 @@ CARRYING = [("shlc", "sum", delta) for delta in (25, 24, 23, 22)]
 CARRYING += [("hlc", "sum", 25), ("hlc", "sum", 24), ("hlc", "pair", 22), ("shlc", "pair", 22)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "carry", "delta"), CARRYING)
 @FEW
 @given(seed=st.integers(0, 2**32))
@@ -242,7 +250,7 @@ def test_half_the_range_of_a_cycle_long_tick_may_pass(
     mote.send()
 
 
-@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
+@every
 def test_a_fault_leaves_stamps_that_others_can_read(
     deployment: Deployment, require_tool: Callable[[str], str]
 ) -> None:

@@ -18,7 +18,7 @@ from packet_formats.messages import Data, Unknown, decode_message, encode_messag
 from packet_formats.records import RECORDS, Reason, members
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet, encode_packet
 from tests.firmware.bridge import ROOT, Buffer, Core, from_shorts, shorts
-from tests.firmware.cores import FIRMWARE_SCHEMES, core_of, described, number_of
+from tests.firmware.cores import FIRMWARE_SCHEMES, core_of, described
 from tests.packet_formats.strategies import packets
 
 VECTORS = json.loads((ROOT / "packet_formats" / "vectors.json").read_text())
@@ -82,14 +82,13 @@ def checked(core: Core, payload: bytes) -> int:
     return reason
 
 
-def one_of(vectors: dict[str, Any]) -> Any:
-    """Each layout is compiled. Fast: every third by TinyOS 1, the next by TinyOS 2: all schemes, both boards."""
-    network = vectors["deployment"]["network"]
-    slow = number_of(network["name"]) % 3 != network["tinyos"] - 1
-    return pytest.param(vectors, marks=[pytest.mark.wide] if slow else [], id=network["name"])
+EVERY = pytest.mark.parametrize(
+    "vectors", LAYOUTS, ids=[vectors["deployment"]["network"]["name"] for vectors in LAYOUTS]
+)
 
 
-@pytest.mark.parametrize("vectors", [one_of(vectors) for vectors in LAYOUTS])
+@pytest.mark.few(11)
+@EVERY
 def test_golden_vectors(vectors: dict[str, Any], require_tool: Callable[[str], str]) -> None:
     core = core_of(require_tool("gcc"), from_dict(vectors["deployment"]))
     for vector in vectors["messages"]:
@@ -146,12 +145,13 @@ def test_hops_are_counted_down_from_one_and_two(core: Core) -> None:
         assert payload.bytes == expected
 
 
-@pytest.mark.parametrize("index", [0, 4, 13, 20, 21, 24, 28, 33, 36, -8, -6, -1])
+@pytest.mark.few(11)
+@EVERY
 @given(data=st.data())
 def test_payloads_are_judged_as_the_reference_judges_them(
-    index: int, data: st.DataObject, require_tool: Callable[[str], str]
+    vectors: dict[str, Any], data: st.DataObject, require_tool: Callable[[str], str]
 ) -> None:
-    core = core_of(require_tool("gcc"), from_dict(LAYOUTS[index]["deployment"]))
+    core = core_of(require_tool("gcc"), from_dict(vectors["deployment"]))
     layout = core.layout
     exact = st.sampled_from(sorted(layout.items_in)).flatmap(
         lambda length: st.binary(min_size=length, max_size=length)

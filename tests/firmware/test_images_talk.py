@@ -497,6 +497,7 @@ def test_ids_that_the_deployment_does_not_have(
     assert [lit for _, lit in run.lights(1)][:2] == [RED, 0]
 
 
+@pytest.mark.wide
 def test_boards_that_do_not_see_sfd(network: Network) -> None:
     """Frames' ends tell the time instead: all come into sync and stay so, and data get through."""
     if network.deployment.network.board != "micaz":

@@ -134,6 +134,7 @@ def test_the_manifests_are_of_this_version() -> None:
         assert (CORE / header).exists()
 
 
+@pytest.mark.few(1)
 def test_the_sketch_and_the_core_compile_for_other_processors(compiler: list[str], tmp_path: Path) -> None:
     compile_core(compiler, XBEE, tmp_path)
     stubs = includes(XBEE, STUBS / "arduino")
@@ -158,6 +159,7 @@ def test_what_a_stamp_takes(
     assert int(totals[0]) < flash
 
 
+@pytest.mark.wide
 def test_the_sketch_with_arduinos_own_core(require_tool: Tool, tmp_path: Path) -> None:
     if not ARDUINO.exists():
         require_tool("arduino-core-avr")

@@ -143,6 +143,7 @@ def test_what_heals_by_itself(gcc: str, meadow: Deployment, name: str, size: int
     assert [mote.generation for mote in motes] == [1, 1, 1]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_filters_and_receipts_stay_within_their_memory(gcc: str, meadow: Deployment, seed: int) -> None:
     """Whatever is in them. What lies behind them in memory would show it."""

@@ -1,4 +1,4 @@
-"""The firmware's report: stack analysis on small programs, the aims on real images, docs/evidence/firmware.md up to
+"""The firmware's report: stack analysis on small programs, the aims on real images, docs/figures/firmware.md up to
 date."""
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import stack
 from packet_formats.deployment import from_dict, load
 from packet_formats.layout import layout_of
 from tools import firmware_report as report
-from tools.pages import PageError
 
 Require = Callable[[str], str]
 
@@ -165,25 +164,6 @@ def test_a_known_indirect_call() -> None:
     assert found.loop.most == 2 + 2 + 152 + 2 + 2 + (2 + 1)
 
 
-def test_sizes() -> None:
-    text = "x.elf  :\nsection  size  addr\n.data  6  8388864\n.text  17608  0\n.bss  1191  8388870\nTotal  18805\n"
-    assert report.parse_sizes(text) == {".data": 6, ".text": 17608, ".bss": 1191}
-
-
-def test_a_block_is_replaced_and_nothing_else() -> None:
-    page = f"before\n{report.PLACE.begin}\nold\n{report.PLACE.end}\nafter\n"
-    new = report.PLACE.insert(page, "new")
-    assert new == page.replace("old", "new")
-    assert block_in(new) == "new"
-    with pytest.raises(PageError, match="lacks the marks"):
-        report.PLACE.insert("page", "new")
-
-
-def test_a_longer_stamp_takes_as_much_as_its_bytes_on_the_air() -> None:
-    assert report.longer_stamp_ma("mica2", 12) == pytest.approx(12 * 8 / 19200 / 10 * (10.4 - 7.4))
-    assert report.longer_stamp_ma("micaz", 12) < 0  # sending takes less than receiving
-
-
 # --- the real images ---
 
 
@@ -199,6 +179,7 @@ def images(require_tool: Require, tmp_path_factory: pytest.TempPathFactory) -> d
     }
 
 
+@pytest.mark.wide
 def test_images_are_within_the_aims(images: dict[str, report.ImageSize]) -> None:
     assert tuple(images) == report.IMAGES
     for name, image in images.items():
@@ -213,6 +194,7 @@ def full(require_tool: Require, tmp_path_factory: pytest.TempPathFactory) -> dic
     return report.full_images(tmp_path_factory.mktemp("full"))
 
 
+@pytest.mark.wide
 def test_images_with_a_schedule_a_key_and_barrier_stamps_are_within_their_aims(
     full: dict[str, report.ImageSize],
 ) -> None:
@@ -241,14 +223,6 @@ def test_largest_mote_images_are_within_the_aims(
         assert image.ram <= report.RAM_AIM, app
 
 
-@pytest.mark.parametrize("name", report.RECEIVE_AIM)
-def test_receiving_is_within_the_aims(require_tool: Require, name: str) -> None:
-    require_tool("avr-gcc")
-    require_tool("simavr")
-    _, _, most = report.stamp_cycles(report.schemes()[name])["receive"]
-    assert most <= report.RECEIVE_AIM[name]
-
-
 def assert_within(image: report.ImageSize, seen: report.Seen, name: str) -> None:
     """No deeper stack than the worst case; interrupts off no longer than the radios allow."""
     assert seen.stack <= image.stack.total, name
@@ -258,6 +232,7 @@ def assert_within(image: report.ImageSize, seen: report.Seen, name: str) -> None
         assert 0 < seen.spi <= report.SPI_AIM, name
 
 
+@pytest.mark.wide
 def test_stack_and_interrupts_when_busy(images: dict[str, report.ImageSize], testbed: Path) -> None:
     for name, seen in report.seen_when_busy(images).items():
         assert_within(images[name], seen, name)
@@ -276,7 +251,7 @@ def test_and_in_a_network(images: dict[str, report.ImageSize], testbed: Path) ->
 
 @pytest.fixture(scope="module")
 def page(root: Path) -> str:
-    return (root / "docs" / "evidence" / "firmware.md").read_text()
+    return (root / "docs" / "figures" / "firmware.md").read_text()
 
 
 def tables(text: str) -> list[list[list[str]]]:
@@ -287,25 +262,7 @@ def tables(text: str) -> list[list[list[str]]]:
     ]
 
 
-def test_the_page_has_the_whole_report(page: str) -> None:
-    block = block_in(page)
-    shipped, seen, by_scheme, full, wire, papers, battery = tables(block)
-    assert (
-        [row[0].strip("`") for row in shipped[2:]]
-        == list(report.IMAGES)
-        == [row[0].strip("`") for row in seen[2:]]
-        == [row[0].strip("`") for row in full[2:]]
-    )
-    assert [row[0] for row in wire[2:]] == list(report.schemes())
-    assert {row[0].rpartition(", ")[2] for row in by_scheme[2:]} == set(report.BOARDS)
-    assert [(row[0], int(row[1])) for row in papers[2:]] == [
-        (name, motes) for name in report.NAMING for motes in report.SIZES
-    ]
-    titles = [row[0] for row in battery[2:]]
-    assert titles[: len(report.BOARDS)] == [f"{board.title}, always on" for board in report.BOARDS.values()]
-    assert re.match(r"Compiler: avr-gcc \d", block)
-
-
+@pytest.mark.wide
 def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, report.ImageSize]) -> None:
     """With the compiler that made them, to a few per cent: a fix of a few bytes need not change the page."""
     block = block_in(page)
@@ -318,6 +275,7 @@ def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, re
         assert said == pytest.approx(found, rel=0.04), f"{row[0]}: run make firmware-report"
 
 
+@pytest.mark.wide
 def test_the_page_s_figures_of_full_images_are_of_these_sources(
     page: str, full: dict[str, report.ImageSize]
 ) -> None:
@@ -332,6 +290,7 @@ def test_the_page_s_figures_of_full_images_are_of_these_sources(
         )
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", [*report.RECEIVE_AIM, *report.NAMING])
 def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require, name: str) -> None:
     require_tool("avr-gcc")
@@ -355,7 +314,8 @@ def test_the_wire_s_bytes_on_the_page(page: str) -> None:
         assert said == [layout.stamp.bits, layout.stamp.size, layout.length, *air]
 
 
-@pytest.mark.parametrize("name", ["vector", pytest.param("delta-vector", marks=pytest.mark.wide)])
+@pytest.mark.wide
+@pytest.mark.parametrize("name", ["vector", "delta-vector"])
 def test_the_page_s_largest_networks_are_of_these_sources(
     page: str, require_tool: Require, name: str, tmp_path: Path
 ) -> None:

@@ -56,7 +56,7 @@ NETWORKS = {
 # Switched on at so many seconds; ppm of the main clock, of the crystal, of the radio. Motes, then the gateway.
 NODES = ((0.7, -50, 50, 40), (1.9, 50, -50, -40), (0.1, 20, 0, 10), (0, 0, 0, 0))
 
-pytestmark = [pytest.mark.usefixtures("platformio")]
+pytestmark = [pytest.mark.usefixtures("platformio"), pytest.mark.wide]
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,6 @@ def seal_of(run: Run, key: Key = KEY) -> Seal:
     return Seal(key, layout_of(run.deployment))
 
 
-@pytest.mark.wide
 def test_each_mic_on_the_air_is_the_one_of_the_base_station(quiet: Run) -> None:
     seal, layout = seal_of(quiet), layout_of(quiet.deployment)
     checked = dict.fromkeys((Data, Health, Arrived, Proof, Downlink), 0)
@@ -307,7 +306,6 @@ def attacked(network: Network, quiet: Run) -> Run:
     return network.run(script)
 
 
-@pytest.mark.wide
 def test_a_stranger_moves_no_clock_no_epoch_and_no_mote(quiet: Run, attacked: Run) -> None:
     beacons = attacked.beacons()
     assert {beacon.epoch for _, beacon in beacons} == {quiet.epoch} == {EPOCH}
@@ -326,7 +324,6 @@ def test_a_stranger_moves_no_clock_no_epoch_and_no_mote(quiet: Run, attacked: Ru
         assert sum(source == mote for source, _ in numbers) <= 45
 
 
-@pytest.mark.wide
 def test_all_honest_messages_are_delivered_and_the_others_are_told(attacked: Run) -> None:
     station = Station(attacked.deployment)
     happenings = [one for arrival in attacked.arrivals() for one in station.take(arrival)]

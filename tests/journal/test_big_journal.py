@@ -73,6 +73,7 @@ def test_the_reader_finds_each_message_once(journal, play):
     assert heard[: len(trace)].tolist() == trace["heard"].to_pylist()
 
 
+@pytest.mark.wide
 def test_the_decisions_are_the_stations(journal, play):
     """But for the clock, and for what depends on the policy; the station's time begins a round later."""
     station, decided = Station(play.deployment), []

@@ -92,6 +92,7 @@ def out_of(output: str) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("scheme", RULES)
 def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -180,6 +180,7 @@ def told(output: str) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("scheme", "source"),
     [*((scheme, SOURCE) for scheme in NAMING), ("vector", IN_TIME), ("barrier", IN_TIME)],

@@ -38,6 +38,7 @@ def world(setup: Deployment, settings: str) -> WorldOptions:
     return simulate.world_of(Spec.parse(f"simulate@?{settings}"), setup)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("scheme", [name for name in names() if name not in TOO_WIDE])
 def test_the_line_is_that_of_the_whole_run(scheme):
     setup = network(scheme)
@@ -45,6 +46,7 @@ def test_the_line_is_that_of_the_whole_run(scheme):
     assert list(simulated_line(options, setup)) == list(serial_line(trace_of(generate(options), setup)))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
 def test_the_parts_are_those_of_the_whole_run(monkeypatch, delay_clock, reception):
     """Parts are so short that the room for messages under way is used again and again."""

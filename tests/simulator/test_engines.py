@@ -63,6 +63,7 @@ def assert_engines_agree(stream: Stream, scheme, corruption=None, policies=POLIC
         assert sorted(delivered.order.tolist()) == list(range(stream.arrivals))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
 @pytest.mark.parametrize("gateways", [1, 3])
 def test_both_engines_make_the_same_stream(gateways, delay_clock, reception):
@@ -72,6 +73,7 @@ def test_both_engines_make_the_same_stream(gateways, delay_clock, reception):
         assert_same(engine_objects.generate(options), engine_numba.generate(options))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
 def test_both_engines_stamp_deliver_and_count_alike(delay_clock, reception):
     """Every twentieth combination of the other options, under all schemes and policies."""

@@ -36,6 +36,7 @@ def assert_no_violation(options: WorldOptions, policies: list[str]) -> None:
         assert not (result.stamped.kn == scheme.entry_max).any()
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("motes", [10, 50])
 @pytest.mark.parametrize("gateways", GATEWAYS)
@@ -142,6 +143,7 @@ def test_cbd_is_below_dapw_at_40_percent(epsilon, delta, law, record_property):
     assert dapw > 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("policy", ["causal", "cbd"])
 def test_more_entries_mean_fewer_violations(policy, seed, record_property):

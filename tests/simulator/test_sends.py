@@ -80,6 +80,7 @@ def test_schemes_that_name_a_send_by_its_tick_say_so():
         assert world_for(replace(ANY_TIME, second_send="goes"), name).second_send == "goes"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("scheme", NAMED_BY_TICK)
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_two_sends_in_a_tick_have_one_name(rate, scheme):
@@ -91,6 +92,7 @@ def test_two_sends_in_a_tick_have_one_name(rate, scheme):
     assert cured < without / 10 if scheme == "two-hop" else cured == 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 def test_delta_vector_is_exact_at_any_time_of_sending(preset, loss):

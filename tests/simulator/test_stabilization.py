@@ -70,6 +70,7 @@ def check(
     return violating
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_one_corrupted_mote(name, rate, record_property):
@@ -86,6 +87,7 @@ def test_all_motes_corrupted(name, rate, record_property):
         check(name, seed, list(range(MOTES)), corruption, record_property, rate)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("motes", [[3], list(range(MOTES))], ids=["one", "all"])
 @pytest.mark.parametrize("state", [far_ahead, at_the_bound])
@@ -94,6 +96,7 @@ def test_l_far_ahead_and_l_at_the_bound(name, motes, state, record_property):
         check(name, seed, motes, state(name), record_property)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("motes", [1, MOTES])
 def test_a_fault_does_harm_before_it_is_gone(name, motes, record_property):

@@ -104,6 +104,7 @@ def assert_order_embeds_happened_before(stream: Stream, stamped: Stamped, vector
     assert (rank[cause] < rank[effect]).all()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
 def test_under_every_option_the_guarantees_hold_and_full_stamps_embed_causality(delay_clock, reception):
     for options in every_option(150, ["enforce"], delay_clock=delay_clock, reception=reception):

@@ -63,6 +63,7 @@ def test_what_is_lost_comes_in_a_later_round() -> None:
     assert np.percentile(delays[1], 90) > 2 * np.percentile(delays[0], 90)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("loss", [0.0, 0.2])
 @pytest.mark.parametrize(
     "topology", [in_groups(6, 3), relayed_network(), None], ids=["groups", "lossy", "one hop"]

@@ -17,7 +17,6 @@ import random
 import sys
 
 from basestation.testbed.air import message_of
-from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.images import PROJECT
 from basestation.testbed.judge import judge
 from basestation.testbed.scenario import ScenarioNetwork
@@ -27,6 +26,7 @@ from packet_formats.deployment import load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from tests.soak.running import Piece, Search
+from tools.grid_run import run_on_grid
 
 AIM = 100
 MOTES = 6

@@ -29,7 +29,7 @@ PRELOADED = (
     "basestation.live.runner",
     "basestation.views.ndjson",
     "basestation.cli.analyse.ingest",
-    "spark_jobs.tables.ingest",
+    "spark_jobs.tables.intake",
 )
 
 

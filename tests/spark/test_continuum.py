@@ -27,10 +27,10 @@ from basestation.simulator.simulation import (
 from basestation.traces.files import Trace, write_trace
 from packet_formats.deployment import load
 from packet_formats.schemes import ordered
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.run import run
-from spark_jobs.traces.files import open_trace
+from spark_jobs.traces.trace_files import open_trace
 
 OPTIONS = WorldOptions(messages=1500, motes=6, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
 CHOICE = Choice(counts=("events", "sends"), phis=(0, 40, 100), tolerates=(0.0, 3.0))
@@ -453,7 +453,7 @@ def test_events_in_any_batches_give_the_same_stamps(tmp_path, simulated, monkeyp
     choice = replace(SMALL, schemes=("kn", "dpc2", "hlc", "shlc"), counter_bits=(3,))
     want = rows_of(folder, choice, tmp_path / "scratch")
     assert {row.answered for row in want} == {"restamped"}
-    monkeypatch.setattr("spark_jobs.measuring.restamp.BATCH", batch)
+    monkeypatch.setattr("spark_jobs.measuring.restamping.BATCH", batch)
     assert rows_of(folder, choice, tmp_path / "scratch2") == want
     assert not list((tmp_path / "scratch2").glob("tmp*"))  # the stamps of all that was sent are gone
 

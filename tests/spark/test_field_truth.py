@@ -169,6 +169,7 @@ def test_a_trace_from_before_the_upper_bounds_is_read(barrier, tmp_path, capsys)
 FREE = ("run", "arrived", "out_of_sync", "unknown", "wire_bytes")  # what differs where more messages came
 
 
+@pytest.mark.wide
 def test_three_messages_without_causes_do_not_blind_a_log(tmp_path, capsys):
     """With a key a message out of sync has no number, so nothing tells its causes. The others are judged."""
     network = guarded("barrier")

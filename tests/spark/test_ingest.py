@@ -25,12 +25,12 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.engine import Cores, Spark
+from spark_jobs.engines import Cores, Spark
 from spark_jobs.session import JobError
-from spark_jobs.tables.ingest import TABLES, ingest
 from spark_jobs.tables.inputs import find, grouped
+from spark_jobs.tables.intake import TABLES, ingest
 from spark_jobs.tables.stored import manifest
-from spark_jobs.traces.files import GRAPH
+from spark_jobs.traces.trace_files import GRAPH
 from tests.journal.logs import refuse, simulated, write, write_everything
 
 SECOND = 1_000_000_000
@@ -333,7 +333,7 @@ def test_bad_inputs_are_named_and_the_rest_is_taken(tmp_path, logged, capsys):
     refused = {Path(path).name: why for path, why in json.loads(told.out)["refused"].items()}
     assert set(refused) == {"cut", "foreign", "mixed", "narrow", "what.jsonl"}
     assert "cut off" in refused["cut"]
-    assert "no table of Causeway's" in refused["foreign"]
+    assert "not a table of Causeway" in refused["foreign"]
     assert "2 runs" in refused["mixed"]
     assert "not the columns that its deployment has: stamp" in refused["narrow"]
     assert "nor a log of the testbed" in refused["what.jsonl"]

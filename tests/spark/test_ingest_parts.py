@@ -25,13 +25,12 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.schemes import descriptor
 from packet_formats.tinyos import decode_packet, encode_packet
-from spark_jobs.engine import Cores, Spark
+from spark_jobs.engines import Cores, Spark
 from spark_jobs.tables import staging
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.files import GRAPH, read_rows
-from spark_jobs.traces.runs import open_traces
+from spark_jobs.traces.trace_files import GRAPH, open_traces, read_rows
 from tests.journal.logs import arrivals_of, simulated, write
 from tests.spark.test_ingest import content, table, take
 

@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 WORKERS = """
 import time
-from spark_jobs.engine import Cores
+from spark_jobs.engines import Cores
 
 if __name__ == "__main__":
     list(Cores(2, True).each(abs, [1, 2, 3]))
@@ -26,7 +26,7 @@ if __name__ == "__main__":
 JAVA = """
 import time
 from pathlib import Path
-from spark_jobs.engine import Spark
+from spark_jobs.engines import Spark
 from spark_jobs.session import start
 
 def work(task):

@@ -13,32 +13,38 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.analysis.columns import filled
-from basestation.analysis.links import SEEN, health
+from basestation.analysis.link_health import LINKS, MOTES, in_order
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run
-from spark_jobs.engine import Cores, Spark
-from spark_jobs.health.links import links
-from spark_jobs.tables.ingest import ingest
+from spark_jobs.engines import Cores, Spark
+from spark_jobs.health.link_tables import links
 from spark_jobs.tables.inputs import find
+from spark_jobs.tables.intake import ingest
 from tests.journal.logs import simulated, write
 
 
-def seen(rows):
-    """Rows (at, first, mote, life, sequence, gateway, rssi)."""
-    at, first, mote, life, sequence, gateway, rssi = zip(*rows, strict=True) if rows else [()] * 7
-    line, wall, word = [0] * len(rows), [True] * len(rows), ["a"] * len(rows)
-    columns = (word, word, mote, life, sequence, first, at, wall, gateway, line, rssi, rssi)
-    arrays = [
-        pa.array(values, item.type, from_pandas=True) for values, item in zip(columns, SEEN, strict=True)
-    ]
-    return pa.table(arrays, schema=SEEN)
-
-
 def counted(rows, window_s, mix=0):
-    """The tables of motes and links, also if the rows come in another order."""
-    table = seen(rows)
-    return health(table.take(np.random.default_rng(mix).permutation(len(table))) if mix else table, window_s)
+    """The tables of motes and links of rows (at, first, mote, life, sequence, gateway, rssi), in any order."""
+    names = ("at", "first", "source", "life", "sequence", "gateway", "rssi")
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    at, first, rssi = (columns.pop(name) for name in ("at", "first", "rssi"))
+    table = pa.table(
+        {name: pa.array(values, pa.int64()) for name, values in columns.items()}
+        | {
+            "site": pa.array(["a"] * len(rows), pa.string()),
+            "run": pa.array(["a"] * len(rows), pa.string()),
+            "fate": pa.array(["message" if one else "duplicate" for one in first], pa.string()),
+            "line": pa.array([0] * len(rows), pa.int32()),
+            "wall_ns": pa.array([round(one * 10**9) for one in at], pa.int64()),
+            "heard": pa.nulls(len(rows), pa.int64()),
+            "rssi": pa.array(rssi, pa.float32(), from_pandas=True),
+            "lqi": pa.array(rssi, pa.float32(), from_pandas=True),
+        }
+    )
+    table = table.take(np.random.default_rng(mix).permutation(len(table))) if mix else table
+    motes, of_links = links(Cores(1), table, window_s)
+    return in_order(motes, MOTES), in_order(of_links, LINKS)
 
 
 @pytest.mark.parametrize("mix", [0, 3])
@@ -87,6 +93,7 @@ def test_nothing_seen_is_an_empty_table():
     assert len(motes) == len(links) == 0
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_logs_by_plain_counting(seed):
     chance = random.Random(seed)

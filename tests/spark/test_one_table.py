@@ -16,8 +16,7 @@ from basestation.simulator.simulation import build_named, generate
 from basestation.traces.files import write_trace
 from spark_jobs.run import run
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.files import open_trace
-from spark_jobs.traces.runs import open_traces
+from spark_jobs.traces.trace_files import open_trace, open_traces
 from tests.journal.logs import VALUES, arrivals_of, with_values, write
 
 # Scheme, motes, whether only a log of the run is there (its causes then come from its causal graph), and values.
@@ -75,6 +74,7 @@ def ordered(rows, names):
     return sorted(([(name, row[name]) for name in names] for row in told), key=repr)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("read", [by_spark, by_duckdb, by_pandas, by_polars])
 @pytest.mark.parametrize("name", ["messages", "frames", "events", "causes"])
 def test_every_reader_sees_one_table(tables, request, read, name):

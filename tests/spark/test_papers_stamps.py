@@ -24,10 +24,10 @@ from packet_formats.boards import BOARDS
 from packet_formats.deployment import from_dict
 from packet_formats.layout import layout_of
 from spark_jobs import comparing, run
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
-from spark_jobs.measuring.restamp import differing
-from spark_jobs.traces.files import open_trace
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
+from spark_jobs.measuring.restamping import differing
+from spark_jobs.traces.trace_files import open_trace
 
 OPTIONS = WorldOptions(messages=800, motes=4, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
 CHOICE = Choice(

@@ -31,10 +31,10 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from packet_formats.deployment import load
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.run import run
-from spark_jobs.traces.files import open_trace
+from spark_jobs.traces.trace_files import open_trace
 
 OPTIONS = WorldOptions(messages=2000, seed=2)
 EXAMPLE = load(Path(__file__).parents[2] / "examples" / "micaz.toml")  # a stamp of 2 bytes in a payload of 17

@@ -10,9 +10,9 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from spark_jobs.comparing import trace_spots
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
-from spark_jobs.traces.files import open_trace
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
+from spark_jobs.traces.trace_files import open_trace
 from tests.spark import recount
 
 FIGURES = ("pairs", "backward", "forward", "mean", "any", "related", "hold_mean")
@@ -66,6 +66,7 @@ def by_hand(run, world, row, made):
     return run.count(recount.deliver(run, stamps, row.policy, row.phi, world.epsilon, world.delta))
 
 
+@pytest.mark.few(1)
 def test_the_continuum(network, tmp_path):
     world, trace, run = network
     choice = Choice(

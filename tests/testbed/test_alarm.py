@@ -12,6 +12,8 @@ from packet_formats.deployment import load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 
+pytestmark = pytest.mark.wide
+
 ALARM, ANSWER, END = 1, 2, 3
 BRIGHT, DARK = 800, 100
 SHADOWS = {4: 3, 6: 9, 8: 3}  # second and mote

@@ -18,6 +18,8 @@ from packet_formats.messages import decode_message
 from packet_formats.records import Heard, Status
 from packet_formats.tinyos import ActiveMessage, decode_packet
 
+pytestmark = pytest.mark.wide
+
 SECONDS = 40
 GAINS = {(0, 1): -55, (0, 2): -70, (0, 3): -85, (1, 2): -60, (1, 3): -65, (2, 3): -62}
 KHZ = {1: 433002, 2: 434845}

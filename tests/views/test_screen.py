@@ -140,6 +140,7 @@ def test_the_queue_grows_with_what_is_held():
     on_screen(script)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("size", "least"), [((60, 20), 7), ((80, 24), 20), ((160, 50), 20)])
 def test_as_many_motes_as_can_be_are_shown_and_those_in_trouble_first(size, least):
     async def script(app, pilot, stage):

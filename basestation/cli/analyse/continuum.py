@@ -14,7 +14,7 @@ from basestation.cli import common, job_options
 if TYPE_CHECKING:
     from basestation.analysis.choices import Choice
     from basestation.causality.order import Ties
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -55,10 +55,10 @@ def command(
 
     TRACE is a trace, a run's log, or the tables that ingest wrote.
     """
+    from basestation.analysis.dataclass_tables import plain
     from basestation.analysis.report import show
-    from basestation.analysis.rows import plain
-    from spark_jobs.measuring.continuum import analyse
-    from spark_jobs.results import write_continuum
+    from spark_jobs.measuring.measured_traces import analyse
+    from spark_jobs.result_files import write_continuum
     from spark_jobs.session import prepare
 
     if out is not None:

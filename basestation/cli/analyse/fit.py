@@ -15,9 +15,9 @@ from basestation.cli.analyse.recommend import FIGURES
 
 if TYPE_CHECKING:
     from basestation.analysis.choices import Choice
-    from basestation.analysis.fit import Check, Predicted
+    from basestation.analysis.fitted_network import Check, Predicted
     from basestation.causality.order import Ties
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -60,8 +60,8 @@ def command(
     TRACE is a trace, a run's log, or the tables that ingest wrote. Its rate, losses, delays and, in tables whose
     beacons were heard, clocks make a simulated network; what that predicts is held against what the log shows.
     """
-    from spark_jobs.advice.fit import fit_traces
-    from spark_jobs.results import write_rows
+    from spark_jobs.advice.predictions import fit_traces
+    from spark_jobs.result_files import write_rows
     from spark_jobs.session import prepare
 
     if out is not None:

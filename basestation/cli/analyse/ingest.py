@@ -12,7 +12,7 @@ from basestation.cli import common, job_options
 from basestation.cli.job_options import FOLDER
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -56,7 +56,7 @@ def command(
     unchecked, and told of. Runs that are in the tables already are checked with --again.
     """
     from packet_formats.keys import KeyFault, read_key
-    from spark_jobs.tables.ingest import take_in
+    from spark_jobs.tables.intake import take_in
 
     text = common.load_deployment(deployment).to_toml() if deployment else ""
     try:

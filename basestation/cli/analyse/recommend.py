@@ -14,7 +14,7 @@ from basestation.cli import common, job_options
 if TYPE_CHECKING:
     from basestation.analysis.choices import Choice
     from basestation.causality.order import Ties
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
 
@@ -83,8 +83,8 @@ def command(
     """
     from basestation.analysis import advice
     from basestation.analysis.choices import POLICIES
-    from spark_jobs.advice import recommend
-    from spark_jobs.measuring.continuum import analyse
+    from spark_jobs.advice import adviser as recommend
+    from spark_jobs.measuring.measured_traces import analyse
     from spark_jobs.session import prepare
 
     if out is not None:

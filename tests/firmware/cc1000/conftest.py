@@ -35,7 +35,7 @@ def boot(library: Callable[[int], Path], tmp_path: Path) -> Boot:
     return fresh
 
 
-@pytest.fixture(params=[1, 2], ids=["tinyos1", "tinyos2"])
+@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.wide)], ids=["tinyos1", "tinyos2"])
 def radio(request: pytest.FixtureRequest, boot: Boot) -> Radio:
     """A radio that listens, the noise floor known."""
     radio = boot(request.param)

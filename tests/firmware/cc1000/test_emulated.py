@@ -41,7 +41,9 @@ class Run:
         )
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["tinyos1", "tinyos2"])
+@pytest.fixture(
+    scope="module", params=[1, pytest.param(2, marks=pytest.mark.wide)], ids=["tinyos1", "tinyos2"]
+)
 def version(request: pytest.FixtureRequest) -> int:
     number: int = request.param
     return number
@@ -76,7 +78,7 @@ def image(
     return echo(root, require_tool("avr-gcc"), folder)
 
 
-@pytest.mark.parametrize("band", [868, 916])
+@pytest.mark.parametrize("band", [868, pytest.param(916, marks=pytest.mark.wide)])
 def test_a_mote_of_another_band_hears_and_answers_there_alone(
     root: Path, testbed: Path, require_tool: Callable[[str], str], tmp_path: Path, band: int
 ) -> None:

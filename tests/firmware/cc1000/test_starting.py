@@ -1,18 +1,13 @@
 """The CC1000 driver starts its chip, stops it, starts it anew when it is stuck, and calibrates it again."""
 
 import ctypes
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.firmware.cc1000.radio import (
     CAL,
     CURRENT,
-    DRIVER,
     FAILED,
-    FLAGS,
     LOCK,
     MAIN,
     PA_POW,
@@ -20,7 +15,6 @@ from tests.firmware.cc1000.radio import (
     TEST4,
     Boot,
     Radio,
-    deployment,
 )
 
 # What registers 01 to 13 hold after the start. 2.x: as seen from TinyOS (FREQ_A, FREQ_B, FSEP, MODEM0).
@@ -263,20 +257,3 @@ def test_no_calibration_while_a_send_waits(radio: Radio) -> None:
 
 
 # For the mote.
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_compiles_for_the_atmega128(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path, version: int
-) -> None:
-    gcc = require_tool("avr-gcc")
-    folder = deployment(root, version, tmp_path / "layout")
-    for name in [*DRIVER, "boards/mica2/cc1000_board.c"]:
-        subprocess.run(
-            [
-                *(gcc, "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS),
-                *(f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)),
-                *("-c", str(root / "firmware" / name), "-o", str(tmp_path / "out.o")),
-            ],
-            check=True,
-        )

@@ -19,6 +19,6 @@ def build_bench(root: Path, gcc: str, tmp_path_factory: pytest.TempPathFactory) 
     return built
 
 
-@pytest.fixture(params=[1, 2], ids=["tinyos1", "tinyos2"])
+@pytest.fixture(params=[1, pytest.param(2, marks=pytest.mark.wide)], ids=["tinyos1", "tinyos2"])
 def bench(request: pytest.FixtureRequest, build_bench: BuildBench) -> Bench:
     return build_bench(request.param)

@@ -124,6 +124,7 @@ def test_frames_back_to_back(bench: Bench, holds: int, late: int) -> None:
     assert counters(happened) == {"heard": 3, "crc": 0, "overrun": 0, "garbage": 0, "restarts": 0}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("holds", [0, 1], ids=["fifop_falls", "fifop_holds"])
 @pytest.mark.parametrize("gap", range(600, 1300, 50))
 def test_next_frame_while_one_is_read(bench: Bench, gap: int, holds: int) -> None:

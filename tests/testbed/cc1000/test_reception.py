@@ -17,6 +17,7 @@ from tests.testbed.cc1000.bench import (
 )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("offset", range(0, 417, 29))
 def test_bits_are_found_at_any_phase(bench: MakeBench, offset: int) -> None:
     """The receiver's bytes begin anywhere in the sender's; its bits come to lie on theirs."""
@@ -83,6 +84,7 @@ def outcomes_at(bench: MakeBench, dbm: float, count: int = 200) -> Counter[str]:
     return Counter(result.outcomes.values())
 
 
+@pytest.mark.wide
 def test_reception_against_noise(bench: MakeBench) -> None:
     """p(bit wrong) = exp(-SINR) / 2, the receiver's own noise of -110.9 dBm included."""
     noise = 10 ** (-105 / 10) + 10 ** (-110.9 / 10)
