@@ -31,7 +31,7 @@ def extra(require_module: Callable[[str], ModuleType]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--web", SIMULATE], 2, "a SOURCE comes before --web"),
+        (["--web", SIMULATE], 2, "put a SOURCE before --web"),
         ([SIMULATE, "--web", "localhost:x"], 2, "should be HOST, PORT or HOST:PORT"),
         (
             [SIMULATE, "--web", "180850"],
@@ -75,7 +75,7 @@ def test_a_token_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     with local.listening:
         assert local.access.token == "0123456789abcdef", "who asks for it gets it"
     monkeypatch.setenv("CAUSEWAY_WEB_TOKEN", "short")
-    with pytest.raises(click.ClickException, match="at least 16 letters"):
+    with pytest.raises(click.ClickException, match="at least 16 characters"):
         choose("0.0.0.0:0", control=False)
 
 
