@@ -1,4 +1,4 @@
-"""What `basestation.comparing` needs to compare schemes on traces and tables; and its page."""
+"""Traces and tables as sources of `basestation.comparing`, and the page of the comparison."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Recorded:
 
 
 def trace_spots(folders: Sequence[Place]) -> tuple[list[Spot], list[str]]:
-    """The runs in these traces and tables, and what is wrong with the others."""
+    """The runs in these traces and tables, and the faults of the others."""
     traces, faults = open_traces(folders)
     told = [str(fault) for fault in faults]
     told += [why for trace in traces if (why := trace.why_empty)]

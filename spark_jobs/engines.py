@@ -1,7 +1,7 @@
 """Where the work is done: on this machine's cores or on Spark. The functions and the numbers are the same.
 
 Spark takes ten seconds to start, so small work is done here. `chosen` decides it, in one place, and says so. Workers
-read the files themselves, since that is what makes it fast; what they make of them is a table that Spark sees.
+read the files themselves, which is fast, and give Spark the rows.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ class Cores:
 
 
 def _begin_worker() -> None:
-    """An interrupt ends a worker without a word: the one that waits for it tells it. Nor does a worker outlive that
-    one, which may have been killed: all workers hold both ends of their queue, so none would see its end."""
+    """An interrupt ends a worker silently: its parent reports it. A worker ends with its parent, which may have been
+    killed: all workers hold both ends of their queue, so none would see the queue's end."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
 
@@ -211,7 +211,7 @@ def _slots(spark: SparkSession) -> int:
 
 
 def equip(spark: SparkSession) -> None:
-    """Over Spark Connect, give our packages to the server's workers, once in a session. A data source of ours can be
+    """Over Spark Connect, give our packages to the server's workers, once in a session. Our data source can be
     registered only after this."""
     from spark_jobs.package import ZIP, write_zip
 
@@ -238,7 +238,7 @@ def _raised(result: Any) -> Any:
 
 
 def _name(function: Callable[[Any], Any]) -> str:
-    """What a function is called, also if some of its arguments are given."""
+    """The name of a function, also of a partial one."""
     inner = getattr(function, "args", ()) or [getattr(function, "func", function)]
     return str(getattr(inner[0], "__name__", "tasks")).strip("_").replace("<lambda>", "tasks")
 
@@ -251,7 +251,7 @@ def _show(what: str, done: int, of: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What the user asked for. `spark` is None if the size of the work decides."""
+    """The user's choice. `spark` is None if the size of the work decides."""
 
     spark: bool | None = None
     master: str | None = None
@@ -264,7 +264,7 @@ class EngineOptions:
 def chosen(
     job: str, options: EngineOptions, *, large: bool = False, processes: bool = False
 ) -> Iterator[Engine]:
-    """Open Spark if it is asked for, if a master is named, or if there is much to do; else this machine's cores."""
+    """Open Spark if it is asked for, if a master is named, or for large inputs; else this machine's cores."""
     if options.engine is not None:
         yield options.engine
         return

@@ -1,8 +1,8 @@
 """`fit`: a network like the one that a log shows, simulated, and what it predicts.
 
-A log without names or receipts does not tell what happened before what, so nothing in it can be called a violation. But
-it shows rate, loss, delays and clocks. A simulated network with the same ones has violations that can be counted. How
-far the prediction can be trusted shows where both can be measured: `checks`.
+A log without names or receipts has no causes, so no violation can be counted in it. But it shows rate, loss, delays and
+clocks. A simulated network with the same figures has violations that can be counted. How far the prediction can be
+trusted shows where both can be measured: `checks`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Fitted:
 def fitted(seen: Arrivals, deployment: Deployment, run: str = "", epsilon: int | None = None) -> Fitted:
     """Read the network from a log. `epsilon`: what `clocks` measured, if it did."""
     if seen.delay is None:
-        raise TraceError("the stamps have no clock, so nothing tells how long messages took")
+        raise TraceError("the stamps have no clock, so the delays of messages are unknown")
     facts = values(facts_of(seen, 1, 1000.0))  # rate in ticks
     sources = [seen.delay[seen.source == mote] for mote in range(seen.motes)]
     return Fitted(

@@ -30,7 +30,7 @@ from spark_jobs.session import JobError, note
 from spark_jobs.storage import Place
 from spark_jobs.tables.stored import MANIFEST, manifest
 from spark_jobs.traces.segments import arrivals_in
-from spark_jobs.traces.trace_files import TraceFiles, open_traces, told_of
+from spark_jobs.traces.trace_files import TraceFiles, located, open_traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def fit_trace(
     """Fit a run, predict, and hold the prediction against the log, its hold as deployed included. `epsilon`: what
     `clocks` measured, if it did."""
     seen = arrivals_in(trace)
-    with told_of(trace.folder):
+    with located(trace.folder):
         fit = fitted(seen, trace.deployment, trace.run, epsilon)
     rows, results = predict(fit, choice, figure, engine.each, seeds)
     found = [*checks(facts_of(seen, fit.horizon, fit.tick_ms), results, trace.run)]

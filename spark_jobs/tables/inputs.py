@@ -31,7 +31,7 @@ MESSAGES, EVENTS = "messages.parquet", "events.parquet"
 
 
 class InputError(Exception):
-    """An input that can't be used, with the reason."""
+    """The reason why an input can't be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Input:
     span: tuple[int, int] | None
     files: tuple[tuple[str, int, int], ...]  # name, size and time of change: whether it is still as it was
     gateways: int = 1  # of a testbed's log, which does not say
-    key: Key | None = field(default=None, compare=False, repr=False)  # of the network; it is in no table
-    # To be said once; they are in no table either
+    key: Key | None = field(default=None, compare=False, repr=False)  # of the network; it is not in tables
+    # To be reported once; they are not in tables either
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -199,7 +199,7 @@ def _header(segments: Iterable[Path]) -> Header:
 
 
 def _own_or_given(own: str, given: str) -> tuple[str, str]:
-    """A log's own deployment, or the one that was given if it has none that can be read; and what to say of that."""
+    """A log's own deployment, or the one that was given if it has none that can be read; and a remark on that."""
     try:
         return _checked(own or given), ""
     except (DeploymentError, RecursionError) as error:
@@ -264,7 +264,7 @@ def _testbed(path: Path, deployment: str, gateways: int) -> Input:
     if b'"is":"start"' not in first.replace(b" ", b""):
         raise InputError("neither a folder with a journal or a trace in it, nor a log of the testbed")
     if not deployment:
-        raise InputError("a log of the testbed does not say its deployment: --deployment tells it")
+        raise InputError("a log of the testbed does not name its deployment: --deployment FILE does")
     return Input(
         kind="testbed",
         path=str(path.resolve()),
@@ -290,7 +290,7 @@ def _signed(files: Iterable[Path], folder: Path | None = None) -> tuple[tuple[st
 
 
 def distinct(found: FoundInputs) -> FoundInputs:
-    """Drop copies: of a run that is there twice, whole or in an earlier state, the longest is kept."""
+    """Drop copies of a run, whole or in an earlier state: the longest is kept."""
     by_run: dict[str, Input] = {}
     for item in found.inputs:
         other = by_run.setdefault(item.run, item)

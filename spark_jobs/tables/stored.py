@@ -180,7 +180,7 @@ def read(spark: SparkSession, runs: Sequence[StoredRun], table: str) -> DataFram
 
 
 def _for_spark(path: str) -> str:
-    """A path to read: brackets in it are no pattern."""
+    """A path to read: brackets in it are not a pattern."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", _hadoop(path))
 
 
@@ -229,7 +229,7 @@ def select_runs(
 
 
 def names_of(run: StoredRun) -> dict[str, str]:
-    """What a row of results says about its run."""
+    """The columns of a row of results that name its run."""
     return {"site": run.group.site, "run": run.name}
 
 

@@ -53,7 +53,7 @@ class TraceFiles:
     origin: str
     deployment: Deployment
     parts: tuple[PartFile, ...]
-    untold: int  # rows of which nothing tells the causes
+    without_causes: int  # rows without known causes
     events: Place | None
     unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
     most: bool = False  # count instead with those that may be
@@ -64,8 +64,8 @@ class TraceFiles:
 
     @property
     def has_truth(self) -> bool:
-        """Whether something tells the causes of some messages. The others are left out, and counted."""
-        return self.untold < self.rows
+        """Whether the causes of some messages are known. The others are left out, and counted."""
+        return self.without_causes < self.rows
 
     @property
     def truth_columns(self) -> list[str]:
@@ -158,7 +158,7 @@ def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
     """Find the files of a run and check that they belong together. `events` is their place, if not in the folder."""
     parts = {path: _footer(path) for path in _parts_of(folder)}
     for path, footer in parts.items():
-        with told_of(path):
+        with located(path):
             footer.check_format()
     (first, head), *_ = parts.items()
     for path, footer in parts.items():
@@ -168,10 +168,10 @@ def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
             )
         if footer.description != head.description:
             raise TraceFault(f"{path}: another deployment than {first.name}, though the run is the same")
-    with told_of(first):
+    with located(first):
         deployment = head.deployment()
     for path, footer in parts.items():
-        with told_of(path):
+        with located(path):
             footer.check(schema.messages_schema(), layout_of(deployment).stamp.entries)
     return TraceFiles(
         folder=folder,
@@ -179,7 +179,7 @@ def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
         origin=head.origin,
         deployment=deployment,
         parts=tuple(PartFile(path, footer.groups) for path, footer in parts.items()),
-        untold=sum(footer.nulls("vector") for footer in parts.values()),
+        without_causes=sum(footer.nulls("vector") for footer in parts.values()),
         events=_events(events or folder / EVENTS, head.run),
         is_field=head.origin.startswith("journal"),
         unsure=sum(footer.told(schema.LATER) for footer in parts.values()),
@@ -202,7 +202,7 @@ def _parts_of(folder: Place) -> list[Place]:
 
 
 def _way_on(folder: Place) -> str:
-    """A hint on what in the folder can be analysed instead."""
+    """A hint on a trace or log in the folder that can be analysed instead."""
     if (folder / "trace" / MESSAGES).exists():
         return f", but {folder / 'trace'} is one"
     if find_journals(path_of(folder)):
@@ -231,11 +231,11 @@ def _events(path: Place, run: str) -> Place | None:
     footer = _footer(path)
     if not footer.said.num_rows:
         return None
-    with told_of(path):
+    with located(path):
         footer.check_format()
     if footer.run != run:
         raise TraceFault(f"{path}: mixed runs: the messages are of run {run}, the events of {footer.run}")
-    with told_of(path):
+    with located(path):
         footer.check(schema.events_schema())
     return path
 
@@ -282,8 +282,8 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
 
 
 @contextmanager
-def told_of(place: Place) -> Iterator[None]:
-    """What this block finds wrong in a trace is told with its place."""
+def located(place: Place) -> Iterator[None]:
+    """A fault that this block finds in a trace names its place."""
     try:
         yield
     except TraceError as error:
@@ -292,7 +292,7 @@ def told_of(place: Place) -> Iterator[None]:
 
 @contextmanager
 def undamaged(path: Place) -> Iterator[None]:
-    """Reads in this block tell a damaged file by its name."""
+    """A read in this block names a damaged file."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

@@ -98,7 +98,7 @@ def percent(part, whole):
 
 
 class Figure1:
-    """The paper's program: r, c, and an array of counts around r; a clock value that nobody counted has 0."""
+    """The paper's program: r, c, and an array of counts around r; a clock value without counts has 0."""
 
     def __init__(self, epsilon, receives):
         self.epsilon, self.receives = epsilon, receives

@@ -272,7 +272,7 @@ def test_a_place_that_holds_nothing_to_analyse(places, told, job, kind):
 
 @pytest.mark.parametrize("job", [*JOBS, *OWN_COMMANDS])
 def test_results_that_can_not_be_written(places, whole, told, job):
-    """It is told before the work, which may take hours, and not after it."""
+    """The fault is reported before the work, which may take hours, and not after it."""
     place, _ = whole
     given = place / {"links": "tables", "clocks": "tables", "watch": "logs"}.get(job, f"traces/{GOOD}")
     code, out, err = told(job, *arguments_of(job, given, places / "file"))

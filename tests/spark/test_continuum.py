@@ -197,10 +197,10 @@ def test_a_trace_of_few_entries_without_events_says_what_it_lacks(tmp_path, simu
 def test_without_the_truth_violations_lie_between_bounds_and_holds_are_known(tmp_path, simulated):
     trace = trace_of(simulated, deployment_for(OPTIONS, build_scheme(OPTIONS, "kn"), "cbd", 100))
     place = trace.messages.schema.get_field_index("vector")
-    untold = trace.messages.set_column(
+    without_causes = trace.messages.set_column(
         place, trace.messages.schema.field(place), pa.nulls(len(trace.messages), pa.binary())
     )
-    write_trace(replace(trace, messages=untold, events=None), tmp_path / "trace")
+    write_trace(replace(trace, messages=without_causes, events=None), tmp_path / "trace")
     rows = rows_of(tmp_path / "trace", SMALL, tmp_path / "scratch")
     told = rows_of(written(tmp_path / "told", simulated), SMALL, tmp_path / "scratch2")
     want = {(row.stamp, row.policy): row for row in told}

@@ -171,7 +171,7 @@ FREE = ("run", "arrived", "out_of_sync", "unknown", "wire_bytes")  # what differ
 
 @pytest.mark.wide
 def test_three_messages_without_causes_do_not_blind_a_log(tmp_path, capsys):
-    """With a key a message out of sync has no number, so nothing tells its causes. The others are judged."""
+    """With a key a message out of sync has no number, so its causes are unknown. The others are judged."""
     network = guarded("barrier")
     layout, line, key = layout_of(network), honest_line(network, 1230), tmp_path / "site.key"
     write_key(KEY, key)
@@ -213,13 +213,15 @@ def test_messages_in_sync_without_causes_are_left_out_and_counted(tmp_path, caps
     """The figures are those of the trace without these messages."""
     deployment = deployment_for(OPTIONS, build_named(OPTIONS, scheme), "cbd", 100)
     trace = replace(trace_of(generate(OPTIONS), deployment), events=None)
-    untold = np.zeros(len(trace.messages), np.bool_)
-    untold[[3, 200, 201, 500]] = True
+    without_causes = np.zeros(len(trace.messages), np.bool_)
+    without_causes[[3, 200, 201, 500]] = True
     schema, vectors = trace.messages.schema, trace.messages["vector"]
-    nulls = pc.if_else(pa.array(untold), pa.scalar(None, vectors.type), vectors)
+    nulls = pc.if_else(pa.array(without_causes), pa.scalar(None, vectors.type), vectors)
     lacking = trace.messages.set_column(schema.get_field_index("vector"), schema.field("vector"), nulls)
     write_trace(replace(trace, messages=lacking), tmp_path / "lacking")
-    write_trace(replace(trace, messages=trace.messages.filter(pa.array(~untold))), tmp_path / "shorter")
+    write_trace(
+        replace(trace, messages=trace.messages.filter(pa.array(~without_causes))), tmp_path / "shorter"
+    )
     lacking, shorter = (printed(capsys, "continuum", tmp_path / name) for name in ("lacking", "shorter"))
     answered = [row for row in lacking if row["answered"] != "no"]
     assert {(row["unknown"], row["out_of_sync"]) for row in answered} == {(4, 0)}
@@ -227,4 +229,4 @@ def test_messages_in_sync_without_causes_are_left_out_and_counted(tmp_path, caps
     assert {row["complete"] for row in answered} == {100}
     assert run("continuum", ["--no-spark", "--phi", "100", str(tmp_path / "lacking")]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "4 messages in no figure: nothing tells their causes." in said
+    assert "4 messages in no figure: their causes are unknown." in said

@@ -39,7 +39,7 @@ SHLC = Choice(schemes=("shlc",), counter_bits=(4,), policies=("none", "cbd"), ph
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    """A log of which nobody knows what happened before what, and the trace that knows it."""
+    """A log without causes, and the trace that has them."""
     place = tmp_path_factory.mktemp("fit")
     run = generate(OPTIONS)
     own = deployment_for(OPTIONS, build_scheme(OPTIONS, "dpc1"), "cbd", 100)

@@ -24,7 +24,7 @@ RUNS = [("kn", 10, False, VALUES), ("shlc", 3, False, []), ("barrier", 6, True, 
 
 
 def required(name):
-    """A library for tests alone. Where it is missing the test is skipped; in CI it fails."""
+    """A library only for tests. Where it is missing the test is skipped; in CI it fails."""
     if os.environ.get("CI") == "true":
         return import_module(name)
     return pytest.importorskip(name)
@@ -79,7 +79,7 @@ def ordered(rows, names):
 @pytest.mark.parametrize("name", ["messages", "frames", "events", "causes"])
 def test_every_reader_sees_one_table(tables, request, read, name):
     files = [pq.ParquetFile(path) for path in sorted((tables / name).rglob("*.parquet"))]
-    # A log tells nothing of the motes' events, and its causes have a table of their own.
+    # A log has no events of motes, and its causes have a table of their own.
     assert len(files) == {"events": 2, "causes": 1}.get(name, 3)
     rows = [row for file in files for row in file.read().to_pylist()]
     names = files[0].schema_arrow.names

@@ -35,7 +35,7 @@ def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
     again = tmp_path / "again.zip"
     zipped.write_zip(root, again)
     assert again.read_bytes() == archive.read_bytes()
-    # From the zip alone, away from the checkout.
+    # Only from the zip, away from the checkout.
     modules = (
         "basestation.cli.compare" + "".join(f", {module}" for module, _ in JOBS.values()) + ", spark_jobs.run"
     )
@@ -72,7 +72,7 @@ def package_without(name):
 
 
 def test_the_settings_name_the_driver_s_python(tmp_path):
-    """Without it the driver would look for the workers' environment, which is unpacked for them alone."""
+    """Without it the driver would look for the workers' environment, which is unpacked only for them."""
     told = package.settings(tmp_path)
     assert told["spark.pyspark.driver.python"] == sys.executable
     assert told["spark.archives"] == f"{tmp_path}/{package.ENVIRONMENT}#environment"
@@ -226,7 +226,7 @@ def kill_half_way(cluster, checkout, job):
 
 @pytest.mark.wide
 def test_the_manual_as_printed(tmp_path, root, require_tool):
-    """Ingest, continuum, links and watch on a cluster whose workers die come to what one machine makes alone."""
+    """Ingest, continuum, links and watch on a cluster whose workers die give the results of one machine."""
     require_tool("java")
     pytest.importorskip("pyspark")
     shared, alone = tmp_path / "shared", tmp_path / "alone"

@@ -1,4 +1,4 @@
-"""Logs and traces whose stamps are the papers': what can be told of them is told, the rest is refused in a sentence."""
+"""Logs and traces with the papers' stamps: some configurations are measured, the rest is refused in a sentence."""
 
 import json
 from dataclasses import replace
@@ -81,7 +81,7 @@ def test_motes_may_begin_with_any_number(tmp_path, scheme):
 
 
 def test_motes_that_have_just_gained_the_time_are_no_sign_of_missing_events(tmp_path, monkeypatch):
-    """What they send at first is close, so nobody names it; a reception that lacks later on is still seen."""
+    """What they send at first is close, so no message names it; a reception that lacks later on is still seen."""
 
     def started(scheme, mote):
         program = BarrierProgram(scheme, mote)
@@ -184,7 +184,7 @@ def test_without_events_other_stamps_are_made_from_the_causal_graph(tmp_path):
         if ours.policy == "none":
             assert (ours.mean, ours.mean_most) == (true.mean, true.mean)
         else:
-            # A stamp without a clock does not tell when it was sent: the holds are longer by the way of a message.
+            # A stamp without a clock does not show when it was sent: the holds are longer by the way of a message.
             assert ours.hold_mean is not None
             assert true.hold_mean is not None
             assert ours.hold_mean >= true.hold_mean
