@@ -1,4 +1,4 @@
-"""`basestation ports`: list the serial ports of this machine, and say why one can't be opened."""
+"""`basestation ports`: list the serial ports of this machine, and why one can't be opened."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from basestation.sources import ports
 )
 @common.json_option
 def command(as_json: bool) -> None:
-    """List the serial ports that are attached, the likeliest gateway first, and try whether each can be opened.
+    """List the attached serial ports, the likeliest gateway first, and try to open each.
 
     With --json it prints one object for each port; `trouble` is null, gone, permission, busy or failed.
     """

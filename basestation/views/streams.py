@@ -13,14 +13,14 @@ from basestation.live.happenings import Arrived, Delivered, Discarded, Happening
 from packet_formats.messages import Data
 
 ROWS = 16
-KEPT = 1024  # moved messages whose colour is kept; far more than are on the screen
+KEPT = 1024  # messages whose colour is kept: far more than are on the screen
 PER_SECOND = 8  # pictures; each takes time from the deliveries
 
 
 class StreamsView:
-    """A sink that shows both streams. A message that was moved has the same colour on both sides.
+    """A sink that shows both streams. A message that changed its place has the same colour on both sides.
 
-    What has come and waits by name stands below what has left.
+    Tentative messages stand below the delivered ones.
     """
 
     def __init__(self, console: Console, rows: int = ROWS) -> None:

@@ -17,7 +17,6 @@ from basestation.live.happenings import (
     Discarded,
     Happening,
     Name,
-    Note,
     Reboot,
     Restarted,
     Strange,
@@ -25,7 +24,7 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
-from basestation.views.lines import FinalRows, LinesView, row_of, shown_age, shown_move, shown_time, summary
+from basestation.views.lines import FinalRows, LinesView, row_of, shown_age, summary
 from basestation.views.ndjson import JsonView, to_plain
 from basestation.views.streams import StreamsView
 from packet_formats.deployment import CRYSTAL_HZ, RadioSettings, from_dict
@@ -95,12 +94,6 @@ def test_a_row_is_marked_until_it_is_final_and_final_rows_can_be_had_alone():
     assert "50% of messages were final on arrival" in summary(station.snapshot(now))
 
 
-def test_notes_go_where_chatter_goes():
-    lines, notes = shown([Note(0, 0, "the gateway is foreign")])
-    assert not lines
-    assert notes == ["the gateway is foreign"]
-
-
 def test_every_kind_of_happening_has_its_line():
     station = Station(SETUP)
     found: list[Happening] = [
@@ -119,11 +112,6 @@ def test_every_kind_of_happening_has_its_line():
     assert sum("unplugged" in line for line in lines) == 2, "when it is raised, and when it is over"
     assert "dapw, phi 40%; 0 messages moved over" in "\n".join(lines)
     assert any(line.split()[-3:] == ["7", "restarted:", "brown-out"] for line in lines)
-
-
-def test_moves_and_times_are_short():
-    assert (shown_move(3), shown_move(-2), shown_move(0)) == ("↑3", "↓2", "")
-    assert shown_time(WALL + 7 * MS).endswith(".007")
 
 
 def test_a_late_message_says_so():
