@@ -131,31 +131,8 @@ package: setup ## for a cluster, in dist: our packages for --py-files, and an en
 tables: setup ## measured tables of docs/ again, hours in all; ONLY="power ledger" chooses some
 	$(BIN)/python -m tools.tables --write $(ONLY)
 
-<<<<<<< HEAD
-schemes: setup ## the papers' schemes on the real firmware, into docs/evidence/schemes.md: five minutes
-	$(BIN)/python -m tools.schemes_table --write
-
-delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/evidence/firmware.md: six minutes
-	$(BIN)/python -m tools.delivery --write
-
-gateways: setup ## order and hold with two gateways on the real firmware, into docs/evidence/station.md: ten minutes
-	$(BIN)/python -m tools.two_gateways --write
-
-ledger-table: setup ## whether the ledger keeps its promise, into docs/evidence/algorithms.md: some minutes
-	$(BIN)/python -m tools.ledger_table --write
-
-power-table: setup ## what a schedule costs and gains, simulated, into docs/evidence/power.md: two minutes
-	$(BIN)/python -m tools.power_table --write
-
-power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/evidence/power.md: hours
-	$(BIN)/python -m tools.power_runs --write
-
-urgent-runs: setup ## how long urgent messages take on the real firmware, and the cost, into docs/evidence/power.md: 20 minutes
-	$(BIN)/python -m tools.urgent_runs --write
-=======
 delivery gateways: setup
 	$(BIN)/python -m tools.tables --write $@
->>>>>>> main
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

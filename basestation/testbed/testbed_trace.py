@@ -19,6 +19,7 @@ from basestation.causality.modular import nearest
 from basestation.causality.truth import VectorTruth
 from basestation.journal.projection import project
 from basestation.journal.record_format import Record, RecordKind, Records, encode_record
+from basestation.live.deciding import decisions_on
 from basestation.live.station import Station
 from basestation.traces.files import Trace
 from basestation.traces.schema import KINDS, binary_column, events_schema
@@ -79,24 +80,11 @@ def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:
     return Records.of(b"".join(raw), starts)
 
 
-def decisions_on(records: Records, deployment: Deployment) -> NDArray[np.void]:
-    """A station's decisions on these frames, as rows of `DECISION`."""
-    station, raw = Station(deployment), list[bytes]()
-    for record in records:
-        if (line := record.line()) is not None:
-            station.take(line)
-            if station.decision is not None:
-                decided = station.decision.encode(record.number)
-                raw.append(encode_record(record._replace(kind=RecordKind.DECISION, payload=decided)))
-    starts = np.cumsum([0, *map(len, raw)])[:-1].tolist()
-    return Records.of(b"".join(raw), starts).decisions()
-
-
 def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "testbed") -> Trace:
     deployment = network.deployment
     recorded = sorted((e for e in events if isinstance(e, RecordedEvent)), key=lambda event: event.t)
     records = records_of(events, network)
-    messages = project(records, deployment, decisions_on(records, deployment)).messages
+    messages = project(records, deployment, decisions_on(records, Station(deployment))).messages
     book, table = _truth(recorded, network)
     name = f"{deployment.to_toml()} {[(e.t, e.node, e.number) for e in recorded]}"
     return Trace(

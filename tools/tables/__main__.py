@@ -14,7 +14,6 @@ from . import Effort, delivery, field, gateways, ledger, power, power_runs, sche
 # From seconds to hours.
 TABLES = {
     "power": power.lines,
-    "periods": power.period_lines,
     "ledger": ledger.lines,
     "schemes": schemes.lines,
     "delivery": delivery.lines,

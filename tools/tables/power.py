@@ -1,4 +1,4 @@
-"""Costs and gains of a schedule, simulated: two minutes each.
+"""Costs and gains of a schedule, simulated: two minutes.
 
 Ten motes of each board over three hops, a message in ten seconds of each: always on and by a schedule, ordered by the
 clock in the stamp (shlc) and by the causes that it names (barrier). Every message is judged by the true
@@ -12,16 +12,7 @@ from collections.abc import Iterator, Sequence
 from basestation.planning.budget import PlannedNetwork, make_budget
 from basestation.planning.stamp_choice import CandidateRow
 from basestation.planning.stamp_trials import Effort, compare
-from basestation.planning.trade import (
-    ALWAYS_ON,
-    CLOCKED,
-    NAMED,
-    Trade,
-    life_with,
-    make_trade,
-    periods,
-    with_period,
-)
+from basestation.planning.trade import ALWAYS_ON, CLOCKED, NAMED, life_with, with_period
 from packet_formats import power
 from packet_formats.boards import BOARDS
 from tools.pages import table
@@ -44,22 +35,8 @@ HEADS = (
 )
 
 
-PERIOD_HEADS = (
-    "period",
-    *(
-        f"{board.title}: {what}"
-        for board in BOARDS.values()
-        for what in ("window", "duty", "days", CLOCKED, NAMED)
-    ),
-)
-
-
 def network_of(board: str) -> PlannedNetwork:
     return PlannedNetwork(MOTES, board, RATE, HOPS, data_bytes=DATA_BYTES, loss=LOSS)
-
-
-def effort_of(wanted: Wanted) -> Effort:
-    return Effort(MESSAGES, seeds=wanted.seeds or 5, busier=True)
 
 
 def lines(wanted: Wanted) -> Iterator[str]:
@@ -70,34 +47,9 @@ def lines(wanted: Wanted) -> Iterator[str]:
             row
             for board in BOARDS
             for period in (ALWAYS_ON, PERIOD_MS)
-            for row in rows(board, period, effort_of(wanted))
+            for row in rows(board, period, Effort(MESSAGES, seeds=wanted.seeds or 5, busier=True))
         ),
     )
-
-
-def period_lines(wanted: Wanted) -> Iterator[str]:
-    yield from table(PERIOD_HEADS, period_rows(effort_of(wanted)))
-
-
-def period_rows(effort: Effort) -> Iterator[Sequence[str]]:
-    """A row for each period, with all boards beside each other."""
-    trades = [make_trade(network_of(board), effort=effort) for board in BOARDS]
-    for period in periods():
-        cells = [_period_cells(trade, period) for trade in trades]
-        yield (_listens(period), *(cell for board in cells for cell in board))
-
-
-def _period_cells(trade: Trade, period_ms: int) -> list[str]:
-    row = next((row for row in trade.rows if row.period_ms == period_ms), None)
-    if row is None:
-        return ["none fits", "", "", "", ""]
-    tick_ms, life = row.budget.clock.tick_ms, row.life
-    return [
-        _ms(row.budget.network.window_ms) if period_ms else "",
-        f"{100 * life.duty:.2g}%" if period_ms else "100%",
-        f"{power.shown_days(life.days)} / {power.shown_days(life.worst_days)}",
-        *("-" if one is None else _ms(one.hold_mean * tick_ms) for one in (row.whole, row.named)),
-    ]
 
 
 def _listens(period_ms: int) -> str:
