@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -97,9 +96,7 @@ def command(
     """
     if ask and not sources:
         raise click.UsageError("--ask needs a SOURCE")
-    shown = Table(box=SIMPLE_HEAD, padding=(0, 1))
-    for name in ("area", "check", "verdict", "finding"):
-        shown.add_column(name, no_wrap=name != "finding", overflow="fold")
+    shown = common.table("area", "check", "verdict", "finding")
     verdicts = []
     for finding in _findings(sources, deployment, key, seconds, ask, rate, logs):
         verdicts.append(finding.verdict)

@@ -89,17 +89,6 @@ def _packets(lines: Iterable[str], deployment: Deployment | None, name: str) -> 
             encode_packet(packet)  # refuses a packet that is too long
             yield packet
         except json.JSONDecodeError as error:
-            why = "cut off: the object must end on the line that it begins on"
-            if not _is_cut_off(error):
-                why = f"not JSON: {error.msg} at column {error.colno}"
-            common.fail(f"{name}: line {number}: {why}")
+            common.fail(f"{name}: line {number}: not a JSON object: {error.msg} at column {error.colno}")
         except (FormatError, PacketError, RecursionError, ValueError) as error:
             common.fail(f"{name}: line {number}: {error}")
-
-
-def _is_cut_off(error: json.JSONDecodeError) -> bool:
-    """Whether the text is valid JSON that ends too early."""
-    rest = error.doc[error.pos :].strip()
-    return error.msg.startswith(("Unterminated", "Invalid \\u")) or any(
-        word.startswith(rest) for word in ("true", "false", "null")
-    )

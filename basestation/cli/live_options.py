@@ -38,13 +38,13 @@ VIEWS = ("lines", "terminal", "none")
 class Choices:
     """The values of the shared options."""
 
-    policy: str | None
-    phi: int | None
-    tolerate: float | None
-    view: str
-    seconds: float | None
-    final: bool
-    as_json: bool
+    policy: str | None = None
+    phi: int | None = None
+    tolerate: float | None = None
+    view: str = "lines"
+    seconds: float | None = None
+    final: bool = False
+    as_json: bool = False
     allowance: float | None = None  # on the line of `listen`, and in a log
     web: str | None = None
     web_control: bool = False
