@@ -51,7 +51,7 @@ SYNC = ["accepted", "repeated", "outliers", "restarts", "foreign", "old", "confl
 
 
 @cache
-def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
+def library(deployment: Deployment, app: str, *options: str, compiler: str = "gcc") -> Path:
     """The library of one app of a deployment, built once for these sources and kept among the temporary files.
 
     `app` is one of firmware/apps, or the path of a folder.
@@ -71,9 +71,9 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
     include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
     checks = [
         *SANITIZE,
-        *(["-fsanitize-trap=undefined"] if "clang" in gcc else []),
-    ]  # libraries lack its messages
-    command = [gcc, *FLAGS, *checks, "-O1", "-fPIC", *include, *options]
+        *(["-fsanitize-trap=undefined"] if compiler == "clang" else []),
+    ]  # its libraries lack messages
+    command = [compiler, *FLAGS, *checks, "-O1", "-fPIC", *include, *options]
     key = key_of(" ".join(command), *headers)  # the folder's name stands for what is in it
     common = build(folder / f"net-{key}-{key_of(*shared)}.o", [*command, "-c", one_unit(folder, shared)])
     link = [

@@ -60,7 +60,7 @@ def some_links(chance: random.Random, ids: list[int], hops: int) -> set[tuple[in
 class Timeline:
     """One network, and what becomes of it."""
 
-    def __init__(self, gcc: str, deployment: Deployment, seed: int, longest: float) -> None:
+    def __init__(self, deployment: Deployment, seed: int, longest: float) -> None:
         self.chance = chance = random.Random(seed)
         self.outcome = Outcome(seed)
         self.period = 10.0 if deployment.network.board == "micaz" else 20.0
@@ -70,8 +70,8 @@ class Timeline:
         self.sync_periods = SYNC_PERIODS + (LOST_PERIODS if self.world.loss else 0)
         motes = chance.sample(range(deployment.network.motes), chance.randint(5, 7))
         root = deployment.clock.root
-        self.root = self._add(library(gcc, deployment, "gateway"), root)
-        mote = library(gcc, deployment, "mote", QUIET)
+        self.root = self._add(library(deployment, "gateway"), root)
+        mote = library(deployment, "mote", QUIET)
         self.motes = [self._add(mote, id) for id in motes]
         self.nodes = [self.root, *self.motes]
         self.links = self.world.links = some_links(chance, [root, *motes], deployment.network.hops)
@@ -239,5 +239,5 @@ class Timeline:
         self.unsynced = self.unagreed = False
 
 
-def run(gcc: str, deployment: Deployment, seed: int, events: int = 6, longest: float = 1800) -> Outcome:
-    return Timeline(gcc, deployment, seed, longest).run(events)
+def run(deployment: Deployment, seed: int, events: int = 6, longest: float = 1800) -> Outcome:
+    return Timeline(deployment, seed, longest).run(events)

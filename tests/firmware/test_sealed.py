@@ -151,12 +151,7 @@ class Network:
 
 
 @pytest.fixture(scope="module", params=NETWORKS.values(), ids=NETWORKS)
-def network(
-    request: pytest.FixtureRequest,
-    testbed: Path,
-    platformio: None,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Network:
+def network(request, testbed, platformio, tmp_path_factory):
     board, tinyos, stamp = request.param
     tables = {
         "network": {"name": "sealed", "board": board, "motes": MOTES, "tinyos": tinyos, "data_bytes": 4},
@@ -172,7 +167,7 @@ def network(
 
 
 @pytest.fixture(scope="module")
-def quiet(network: Network) -> Run:
+def quiet(network):
     """A run without a stranger. The host asks all for their health."""
     first = network.run()
     return network.run([_told(first, 20, Command.REPORT, 0)])
@@ -190,7 +185,7 @@ def seal_of(run: Run, key: Key = KEY) -> Seal:
     return Seal(key, layout_of(run.deployment))
 
 
-def test_each_mic_on_the_air_is_the_one_of_the_base_station(quiet: Run) -> None:
+def test_each_mic_on_the_air_is_the_one_of_the_base_station(quiet):
     seal, layout = seal_of(quiet), layout_of(quiet.deployment)
     checked = dict.fromkeys((Data, Health, Arrived, Proof, Downlink), 0)
     datas = [sent for sent in quiet.honest() if isinstance(sent.message, Data)]
@@ -298,7 +293,7 @@ def _recordings(quiet: Run) -> Iterator[tuple[float, Data | Record]]:
 
 
 @pytest.fixture(scope="module")
-def attacked(network: Network, quiet: Run) -> Run:
+def attacked(network, quiet):
     settings, khz = quiet.deployment.network, quiet.honest()[0].signal.khz
     script = [network.inject(*each) for each in (*_forgeries(quiet), *_recordings(quiet))]
     script += [f"at {at:.6f} inject {khz} -60 {settings.board} {raw.hex()}" for at, raw in _replays(quiet)]
@@ -306,7 +301,7 @@ def attacked(network: Network, quiet: Run) -> Run:
     return network.run(script)
 
 
-def test_a_stranger_moves_no_clock_no_epoch_and_no_mote(quiet: Run, attacked: Run) -> None:
+def test_a_stranger_moves_no_clock_no_epoch_and_no_mote(quiet, attacked):
     beacons = attacked.beacons()
     assert {beacon.epoch for _, beacon in beacons} == {quiet.epoch} == {EPOCH}
     assert max(sent.at for sent, _ in beacons) > ATTACK + 20
@@ -324,7 +319,7 @@ def test_a_stranger_moves_no_clock_no_epoch_and_no_mote(quiet: Run, attacked: Ru
         assert sum(source == mote for source, _ in numbers) <= 45
 
 
-def test_all_honest_messages_are_delivered_and_the_others_are_told(attacked: Run) -> None:
+def test_all_honest_messages_are_delivered_and_the_others_are_told(attacked):
     station = Station(attacked.deployment)
     happenings = [one for arrival in attacked.arrivals() for one in station.take(arrival)]
     happenings += station.finish()

@@ -31,7 +31,7 @@ def run(site: Path, *args: object) -> dict[str, Any]:
     return found
 
 
-def test_motes_sleep_and_messages_arrive_in_order(root: Path) -> None:
+def test_motes_sleep_and_messages_arrive_in_order(root):
     found = run(root / "examples/micaz_months.toml", "--motes", 6, "--seconds", 96, "--seed", 3)
     fates = found["fates"]
     assert fates["stamped"] > 6 * 70 / 10
@@ -39,7 +39,7 @@ def test_motes_sleep_and_messages_arrive_in_order(root: Path) -> None:
     assert all(0 < mote["duty"] < 0.03 for mote in found["energy"]["motes"])
 
 
-def test_mica2_send_in_pairs(root: Path) -> None:
+def test_mica2_send_in_pairs(root):
     """Fewer frames than messages and their copies: two go out in one."""
     found = run(root / "examples/mica2_months.toml", "--motes", 4, "--seconds", 100, "--seed", 3)
     fates = found["fates"]
@@ -50,7 +50,7 @@ def test_mica2_send_in_pairs(root: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_ten_mica2_live_for_five_months(root: Path, seed: int) -> None:
+def test_ten_mica2_live_for_five_months(root, seed):
     found = run(root / "examples/mica2_months.toml", "--seconds", 3600, "--seed", seed)
     fates, days = found["fates"], [mote["days"] for mote in found["energy"]["motes"]]
     assert fates["arrived"] >= 0.99 * fates["stamped"]
@@ -58,7 +58,7 @@ def test_ten_mica2_live_for_five_months(root: Path, seed: int) -> None:
     assert min(days) > 150
 
 
-def test_ten_motes_live_for_half_a_year(root: Path) -> None:
+def test_ten_motes_live_for_half_a_year(root):
     found = run(root / "examples/micaz_months.toml", "--seconds", 660, "--seed", 3)
     fates = found["fates"]
     assert fates["arrived"] >= 0.99 * fates["stamped"]
@@ -66,7 +66,7 @@ def test_ten_motes_live_for_half_a_year(root: Path) -> None:
 
 
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
-def test_urgent_messages_do_not_wait_for_the_window(board: str) -> None:
+def test_urgent_messages_do_not_wait_for_the_window(board):
     """On the grid of ten. One that nobody passed on waits for repair: none of a MICAz's, few of a MICA2's."""
     without, often = (field._replace(seconds=1200.0) for field in urgent_runs.FIELDS if field.board == board)
     schedule = urgent_runs.deployment_of(often).schedule
@@ -138,7 +138,7 @@ class Told:
 
 
 @pytest.mark.parametrize("key", [False, True], ids=["", "key"])
-def test_faults_cost_what_they_take_and_at_most_two_periods(root: Path, tmp_path: Path, key: bool) -> None:
+def test_faults_cost_what_they_take_and_at_most_two_periods(root, tmp_path, key):
     """Outside of these, 99.5% arrive; nothing is ever out of order."""
     text = (root / "examples/micaz_months.toml").read_text()
     if key:
