@@ -52,7 +52,7 @@ def cache() -> Path:
 
 
 def key_of(*parts: str | bytes | Path) -> str:
-    """A name for what is built from these texts and files."""
+    """A name that these texts and files decide."""
     digest = hashlib.sha256()
     for part in parts:
         raw = (

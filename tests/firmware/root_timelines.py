@@ -19,8 +19,8 @@ from tests.firmware.net_world import Node, World, library
 
 WRAP = 1 << 32
 LOOK = 0.5  # seconds
-QUIET = "-DMOTE_PERIOD=19660800"  # motes send data every ten minutes: beacons alone matter here
-SYNC_PERIODS = 2  # beacon periods after any event, while somebody drives, and all are in sync
+QUIET = "-DMOTE_PERIOD=19660800"  # motes send data every ten minutes: only beacons matter here
+SYNC_PERIODS = 2  # beacon periods after any event until all are in sync, while a root or a successor drives
 LOST_PERIODS = 2  # more, where frames are lost: a question's answer and two beacons on a mote's only link
 DEATH_PERIODS = 4.5  # at most, until a death is noticed
 START_SECONDS = 3  # a root's questions, and its first beacons
@@ -212,7 +212,7 @@ class Timeline:
         return found
 
     def in_sync(self, part: list[Node]) -> bool:
-        """All are, in one epoch. Who is alone, or where nobody has the time any more, need not."""
+        """Whether all nodes of a part are in sync, in one epoch; a single node, or a part without time, need not be."""
         root = self.root in part
         if not root and (len(part) == 1 or not any(node.in_sync for node in part)):
             return True
@@ -231,7 +231,7 @@ class Timeline:
             self.outcome.violations.append(f"{self.world.now:.1f} {text}")
 
     def _end_event(self) -> None:
-        """Another event comes: what had not happened yet after the last one is not told."""
+        """Another event comes: what had not happened yet after the last one gets no time."""
         if self.unsynced:
             self.outcome.synced.append((self.last, None))
         if self.unagreed:

@@ -107,7 +107,7 @@ def test_anything_that_fits_is_handed_up(meadow):
 
 
 def test_a_gateways_records_from_the_air_are_dropped_and_counted(meadow):
-    """Only a gateway makes them, for its host: whoever sends them by radio wants the host to believe them."""
+    """Only a gateway makes them, for its host: an attacker sends them by radio so that the host believes them."""
     world, gateway, _ = network(meadow, 0)
     before = status_of(gateway)
     layout = layout_of(meadow)
@@ -148,7 +148,7 @@ def test_a_stalled_line_drops_pairs_and_says_so(meadow):
 
 
 def test_a_message_that_the_line_dropped_is_not_answered(meadow):
-    """Or nobody would send it again, and the host would never see it."""
+    """After an answer no mote would send it again, and the host would never see it."""
     world, gateway, _ = network(meadow, 0)
     gateway.read()
     answered: list[int] = []

@@ -154,7 +154,7 @@ def test_identity(meadow):
     ],
 )
 def test_ids_that_are_refused(meadow, app, id, refused, where):
-    """A node that the deployment does not have never starts: it would be a second root, or nobody that others know."""
+    """A node that the deployment lacks never starts: it would be a second root, or an unknown sender."""
     world = World(meadow)
     node = world.add(library(meadow, app), id if where == "image" else 3 if app == "mote" else 20)
     if where == "eeprom":

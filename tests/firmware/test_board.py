@@ -80,7 +80,7 @@ class Answer(NamedTuple):
 
 
 class Mote:
-    """The probe on the emulator; what it is told and what comes of it."""
+    """The probe on the emulator: its commands and its answers."""
 
     def __init__(self, testbed: Path, image: Path) -> None:
         self.testbed, self.image = testbed, image
@@ -242,7 +242,7 @@ def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(testbed, sleeper,
     assert found["early"] == found["deaf"] == found["unsound"] == 0
 
 
-def tell(text: str, *more: int) -> str:
+def ask(text: str, *more: int) -> str:
     return "uart 0 " + (text.encode() + bytes(more)).hex()
 
 
@@ -261,7 +261,7 @@ def mote(root, testbed, require_tool, tmp_path_factory):
 
 def test_clock_keeps_the_crystals_time(mote):
     """Asked ten times over 3 s, many overflows apart and at all phases of them."""
-    asked = [line for i in range(10) for line in (tell("n"), f"run {300 + 1.3 * i}")]
+    asked = [line for i in range(10) for line in (ask("n"), f"run {300 + 1.3 * i}")]
     read = [(answer.at, int(answer.text.split()[1])) for answer in answers(mote.run(*asked))]
     assert len(read) == 10
     first_at, first = read[0]
@@ -272,7 +272,7 @@ def test_clock_keeps_the_crystals_time(mote):
 
 def test_clock_never_runs_backwards(mote):
     """Read thousands of times over eight overflows of timer 0."""
-    answer = mote.answers(tell("c"), "run 90")[0].split()
+    answer = mote.answers(ask("c"), "run 90")[0].split()
     readings, back, step = map(int, answer[1:])
     assert readings > 3000
     assert back == 0
@@ -281,20 +281,20 @@ def test_clock_never_runs_backwards(mote):
 
 @pytest.mark.parametrize("cycles", [0, 1, 2, 3, 4, 100, 255, 256, 257, 258, 300, 511, 5000])
 def test_alarm_comes_at_its_time(mote, cycles):
-    answer = mote.answers(tell("a", cycles >> 8, cycles & 255), "run 180")[0].split()
+    answer = mote.answers(ask("a", cycles >> 8, cycles & 255), "run 180")[0].split()
     late = int(answer[2]) - int(answer[1])
     assert 0 <= late <= 5
 
 
 def test_alarms_in_a_row(mote):
-    worst, early = map(int, mote.answers(tell("k"), "run 60")[0].split()[1:])
+    worst, early = map(int, mote.answers(ask("k"), "run 60")[0].split()[1:])
     assert early == 0
     assert worst <= 4
 
 
 def test_sleep_in_power_save(mote):
     """The main clock's oscillator takes its time to start; the crystal's clock goes on meanwhile."""
-    first, slept, last = answers(mote.run(tell("n"), "run 10", tell("f"), "run 40", tell("n"), "run 10"))
+    first, slept, last = answers(mote.run(ask("n"), "run 10", ask("f"), "run 40", ask("n"), "run 10"))
     before, after = map(int, slept.text.split()[1:])
     assert 0 <= after - before - 300 <= OSCILLATOR_NS / CYCLE_NS + 5
     passed = int(last.text.split()[1]) - int(first.text.split()[1])
@@ -304,7 +304,7 @@ def test_sleep_in_power_save(mote):
 def test_interrupts_are_never_off_for_long(mote):
     """MICA2's radio allows 192 CPU cycles; what both boards share stays below with the radio off."""
     events = mote.run(
-        *(tell("k"), "run 60", tell("c"), "run 90", tell("e", 40, *range(40)), "run 30"),
+        *(ask("k"), "run 60", ask("c"), "run 90", ask("e", 40, *range(40)), "run 30"),
         about=(f"measure {GREETED}",),
     )
     masked = [event.masked for event in events if isinstance(event, ProgramUse) and event.t > GREETED * 1.5e9]
@@ -314,13 +314,13 @@ def test_interrupts_are_never_off_for_long(mote):
 
 def test_uart_echoes_at_57600(mote):
     data = bytes(range(11, 211)) + b"~"
-    events = mote.run(tell("e", len(data), *data), "run 80")
+    events = mote.run(ask("e", len(data), *data), "run 80")
     assert b"".join(event.bytes for event in events if isinstance(event, Uart)) == data
 
 
 def test_eeprom(mote):
-    lines = [tell("p", 0x0F, 0xFF, 0x5A), "run 20", tell("p", 0, 0, 0xA5), "run 20"]
-    lines += [tell("g", 0x0F, 0xFF), "run 10", tell("g", 0, 0), "run 10", tell("g", 0, 1), "run 10"]
+    lines = [ask("p", 0x0F, 0xFF, 0x5A), "run 20", ask("p", 0, 0, 0xA5), "run 20"]
+    lines += [ask("g", 0x0F, 0xFF), "run 10", ask("g", 0, 0), "run 10", ask("g", 0, 1), "run 10"]
     assert mote.answers(*lines) == ["p", "p", "g 5a", "g a5", "g ff"]
 
 
@@ -329,7 +329,7 @@ def test_leds(mote):
     look = f"peek 0 {DDRA} {PORTA - DDRA + 1}"
     lines = [look]
     for command, leds in (("l", 1), ("l", 2), ("l", 4), ("l", 7), ("t", 5), ("l", 0)):
-        lines += [tell(command, leds), "run 5", look]
+        lines += [ask(command, leds), "run 5", look]
     pins = [event.bytes for event in mote.run(*lines, "run 1") if isinstance(event, Peek)]
     assert [(ddr & 7, port & 7) for ddr, port in pins] == [
         (7, level) for level in (0b111, 0b011, 0b101, 0b110, 0b000, 0b101, 0b111)
@@ -351,14 +351,14 @@ def test_leds_leave_the_other_pins_of_their_port_to_interrupts(root, testbed, re
 
 
 def test_adc(mote):
-    found = mote.answers(tell("d", 3), "run 5", tell("d", 7), "run 5", about=("adc 0 3 1500", "adc 0 7 750"))
+    found = mote.answers(ask("d", 3), "run 5", ask("d", 7), "run 5", about=("adc 0 3 1500", "adc 0 7 750"))
     assert [int(one.split()[1]) for one in found] == [pytest.approx(512, abs=2), pytest.approx(256, abs=2)]
 
 
 def test_supply(mote):
     """The processor's own reference against 3.0 V; a channel measured before or behind it does not disturb it."""
     found = mote.answers(
-        *(tell("d", 3), "run 5", tell("v"), "run 5", tell("d", 3), "run 5", tell("v"), "run 5"),
+        *(ask("d", 3), "run 5", ask("v"), "run 5", ask("d", 3), "run 5", ask("v"), "run 5"),
         about=("adc 0 3 1500",),
     )
     assert found[0] == found[2]
@@ -372,8 +372,8 @@ def test_supply(mote):
 )
 def test_reset(mote, command, wait, cause):
     """The next start knows why, and the one after it does not take that for its own."""
-    again = (tell("n"), "run 10", tell("q"), "run 10", "reset 0", "run 40", tell("q"), "run 10")
-    events = mote.run(tell("q"), "run 10", tell(command), f"run {wait}", *again)
+    again = (ask("n"), "run 10", ask("q"), "run 10", "reset 0", "run 40", ask("q"), "run 10")
+    events = mote.run(ask("q"), "run 10", ask(command), f"run {wait}", *again)
     assert [event.cause for event in events if isinstance(event, Reset)] == ["watchdog", "button"]
     first, greeting, time, second, _, third = (answer.text for answer in answers(events))
     assert greeting.startswith("hello")
@@ -385,9 +385,9 @@ def test_frames_both_ways(mote):
     """A beacon out with its own time in it, a frame in with the time of its delimiter."""
     body = bytes.fromhex("010807ffffffff707d0102030405")
     events = mote.run(
-        *(tell("n"), "run 10", tell("r"), "run 20", tell("b"), "run 40"),
+        *(ask("n"), "run 10", ask("r"), "run 20", ask("b"), "run 40"),
         *(f"inject {CHANNEL_KHZ[CHANNEL]} {DBM} micaz {framed(body).hex()}", "run 20"),
-        *(tell("s", 3, 0xAA, 0xBB, 0xCC), "run 40"),
+        *(ask("s", 3, 0xAA, 0xBB, 0xCC), "run 40"),
     )
     said = answers(events)
     reference = (said[0].at, int(said[0].text.split()[1]))
@@ -406,7 +406,7 @@ def test_frames_both_ways(mote):
     assert beacon.bytes == framed(expected)
     time, rssi, lqi, data = said[3].text.split()[1:]
     assert (rssi, lqi, data) == (str(DBM), "110", "0102030405")
-    # A time is told up to 1.5 cycles too early and 0.5 too late; `reference` is one of them, too.
+    # A time is up to 1.5 cycles too early and 0.5 too late; `reference` is such a time, too.
     assert abs(int(time) - local(heard.data)) <= 2
     assert said[4].text.split()[1] == "0"
     assert abs(int(said[4].text.split()[2]) - local(plain.data)) <= 2

@@ -1,4 +1,4 @@
-"""What a message tells a mote of its own last one is never wrong, and is as much as the stamp can tell."""
+"""Whether a message's sender knew the mote's own last message: the answer is never wrong."""
 
 import ctypes
 import random

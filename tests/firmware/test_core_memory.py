@@ -18,7 +18,7 @@ NONE = described(7, 10, 10, {"scheme": "shlc"}, motes=4)
 
 
 class Receipts:
-    """A model: receipts in the order in which their sources were last told, and what is still to be said of each."""
+    """A model: receipts in the order in which their sources were last sent, and what is still to be sent of each."""
 
     def __init__(self, room: int, slots: int) -> None:
         self.room, self.slots = room, slots

@@ -56,7 +56,7 @@ class Mote:
         self.core.call("cw_stamp_start", self.state, self.rt & self.mask)
 
     def restart(self) -> None:
-        """The firmware's side alone forgets all, as in a reset."""
+        """Only the firmware's side forgets all, as in a reset."""
         self.state = self.core.state("stamp")
         self._start()
 
@@ -227,7 +227,7 @@ def test_a_name_in_damaged_memory_is_not_told():
 
 @pytest.mark.parametrize("fill", [0, 1, 0x55, 0x7F, 0x80, 0xFF])
 def test_wrong_counters_are_overtaken(fill):
-    """Whatever memory holds: after 128 messages of each, no more, it is right again, though one told the others."""
+    """Whatever memory holds: after 128 messages of each the counters are right again, though wrong ones were sent."""
     core = core_of(LAYOUTS["vector, 2"])
     mote, other = Mote(core, 0, 5), Mote(core, 1, 5)
     for _ in range(100):
@@ -256,7 +256,7 @@ def test_a_mote_that_starts_again_knows_all_from_the_first_message(count):
 
 @pytest.mark.parametrize("count", [17, 100, 128, 200])
 def test_a_peer_that_starts_again_is_believed_at_once(count):
-    """Its numbers begin anew: its own messages say so, and what others tell of its old ones is told no more."""
+    """Its numbers begin anew: its own messages say so, and the mote no longer sends its old numbers."""
     core = core_of(LAYOUTS["vector"])
     mote, other = Mote(core, 0, 5), Mote(core, 1, 5)
     for _ in range(count):
@@ -281,7 +281,7 @@ def test_a_late_copy_does_not_turn_a_counter_back():
 @given(damage=st.binary(min_size=40, max_size=40), ahead=st.integers(0, 2**32 - 1))
 @settings(max_examples=20)
 def test_wrong_ages_are_soon_too_old_to_matter(name, damage, ahead):
-    """Whatever memory holds: what it tells is an age at any time, and nothing of it is left a top code later."""
+    """Whatever memory holds: a mote sends possible ages at any time, and right ages after the longest age."""
     core = core_of(LAYOUTS[name])
     top = core.layout.stamp.entry_max
     mote, other = Mote(core, 0, 70_000), Mote(core, 1, 70_000)

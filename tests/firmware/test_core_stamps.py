@@ -88,7 +88,7 @@ class World:
     def __post_init__(self) -> None:
         self.scheme = timed_scheme_of(self.core.deployment)
         self.motes = [Mote(self.core, self.scheme, self.now) for _ in range(3)]
-        # Beyond half the range of ticks the firmware cannot tell before from after, and says so.
+        # Beyond half the range of ticks the firmware cannot distinguish before from after, and says so.
         self.reach = min(1 << 30 - self.core.layout.tick_log2, 4 * self.scheme.modulus + 100)
         self.budget = 1 << 30 - self.core.layout.tick_log2
 
@@ -227,7 +227,7 @@ def widths_of(scheme: TimedScheme) -> tuple[int, int, int, int, int, bool, bool]
 
 @pytest.mark.parametrize("entries", [0, 2], ids=["dpc2", "kn"])
 def test_half_the_range_of_a_cycle_long_tick_may_pass(entries):
-    """The top is INT32_MIN ahead of the clock then, whose negative is no int32_t: the sanitizer ends the process."""
+    """The top is INT32_MIN ahead of the clock then; its negative overflows: the sanitizer ends the process."""
     stamp = {"scheme": "kn", "entries": entries} if entries else {"scheme": "dpc2"}
     core = core_of(described(0, 10, 10, stamp))
     mote = Mote(core, timed_scheme_of(core.deployment), 7)
@@ -240,7 +240,7 @@ def test_half_the_range_of_a_cycle_long_tick_may_pass(entries):
 
 @every
 def test_a_fault_leaves_stamps_that_others_can_read(deployment):
-    """Entries beyond their range are no entries, and nothing spills into other fields."""
+    """Entries beyond their range are left out, and nothing spills into other fields."""
     core, scheme = core_of(deployment), timed_scheme_of(deployment)
     layout, mask = core.layout.stamp, (1 << 32 - core.layout.tick_log2) - 1
     for fill, top in [(0xFFFF, 0), (0xFFFF, 0xFFFFFFFF), (0xAAAA, 0x12345678), (0, 0x80000000)]:

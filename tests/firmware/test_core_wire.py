@@ -112,7 +112,7 @@ def test_golden_vectors(vectors):
 
 
 def names_no_mote(core: Core, payload: bytes) -> bool:
-    """A mote knows how many motes there are; the reference looks at widths alone."""
+    """A mote knows the number of motes; the reference checks only widths."""
     if core.deployment.stamp.scheme != "last-sender":
         return False
     source, sequence = core.layout.stamp.unpack(payload[core.layout.stamp_at : core.layout.receipts_at])

@@ -20,7 +20,7 @@ from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Rec
 from packet_formats.tinyos import Ack, ActiveMessage, decode_packet, encode_packet
 
 RED, GREEN, YELLOW = 1, 2, 4
-# The gateway and motes 0, 1, 2: switched on at so many seconds; ppm of the main clock, of the crystal, of the radio.
+# The gateway and motes 0, 1, 2: second of switching on; ppm of the main clock, the crystal, the radio.
 NODES = ((0, 0, 0, 0), (0.7, -50, 50, 40), (1.9, 50, -50, -40), (0.1, 20, 0, 10))
 STRENGTH = {1: -55, 2: -65, 3: -75}  # dBm at the gateway, of each mote
 BETWEEN_MOTES = -60
@@ -97,7 +97,7 @@ class Run:
         return MODEMS[self.deployment.network.board]
 
     def assert_time(self, beacons: Sequence[tuple[OnAir, Beacon]], within: Callable[[Beacon], float]) -> None:
-        """Each tells the root's time at its delimiter, to so many cycles."""
+        """Each carries the root's time at its delimiter, to `within` cycles."""
         origin, first = beacons[0]
         for sent, beacon in beacons:
             expected = first.time + sent.sfd - origin.sfd - self.lag * beacon.hops
@@ -155,7 +155,7 @@ class Network:
     nodes: tuple[Node, ...]
 
     def run(self, seconds: float, *script: str, instead: Mapping[int, Node] | None = None) -> Run:
-        """`instead`: other nodes for some. MICA2 motes are told to send as often as MICAz motes do, every 2 s."""
+        """`instead`: other nodes for some. A command makes MICA2 motes send as often as MICAz motes do, every 2 s."""
         hurry: tuple[str, ...] = ()
         if self.deployment.network.board == "mica2":
             hurry = (self.tell(5, Downlink(0xFFFF, 100, 3, Command.RATE, 2 * CRYSTAL_HZ)),)
@@ -265,7 +265,7 @@ def test_each_frame_comes_up_with_its_heard_record(minute):
 
 
 def test_a_command_that_wants_an_acknowledgement(minute):
-    """Acknowledged at once; mote 1 alone reports."""
+    """Acknowledged at once; only mote 1 reports."""
     assert [item for item in minute.line() if isinstance(item, Ack)] == [Ack(minute.layout.tinyos, TOKEN)]
     sent = [
         item.at
@@ -346,7 +346,7 @@ def test_ids_that_the_deployment_does_not_have(network, programs, tmp_path):
 @pytest.mark.wide
 @pytest.mark.parametrize("programs", [("micaz", 1)], indirect=True)
 def test_boards_that_do_not_see_sfd(network):
-    """Frames' ends tell the time instead: all come into sync and stay so, and data get through."""
+    """The ends of frames give the time instead: all come into sync and stay so, and data get through."""
     blind = {number: replace(node, unwired=("sfd",)) for number, node in enumerate(network.nodes)}
     run = network.run(60, instead=blind)
     for node in range(4):

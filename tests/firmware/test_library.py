@@ -90,7 +90,7 @@ def test_each_header_stands_alone_and_is_c_plus_plus_too(require_tool, tmp_path)
 
 
 def test_each_header_is_c_plus_plus_of_98_on_the_avr(require_tool, tmp_path):
-    """The language of avr-g++ 5 if nobody names another. Its stdint.h keeps UINT32_C and the like from such C++."""
+    """The default language of avr-g++ 5. Its stdint.h keeps UINT32_C and the like from such C++."""
     source = tmp_path / "one.cpp"
     for header in public_headers():
         source.write_text(f"#include <causeway/{header.name}>\n")
@@ -99,7 +99,7 @@ def test_each_header_is_c_plus_plus_of_98_on_the_avr(require_tool, tmp_path):
 
 
 def test_with_mics_the_calls_are_there_only_for_who_seals(require_tool, tmp_path):
-    """They make and check none: a program that does not know would believe anybody, and be refused by everybody."""
+    """The calls make and check no MIC: their caller would believe any sender, and every mote would refuse it."""
     sealed = replace(CLOCKED, security=SecuritySettings(4, "site.key"))
     source = tmp_path / "one.c"
     source.write_text("#include <causeway/mote.h>\n")

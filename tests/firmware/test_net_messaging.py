@@ -65,7 +65,7 @@ def test_relays_within_the_hop_budget(meadow):
     for sender, source, sequence, hops, payload, age in air.frames:
         ways.setdefault((source, sequence), []).append((sender, hops, payload))
         assert age <= meadow.clock.delta
-    # One hop: nobody passes it on. Two: mote 0 does. Three: mote 1, then mote 0.
+    # One hop: no mote forwards it. Two: mote 0 does. Three: mote 1, then mote 0.
     expected = {0: [(0, 0)], 1: [(1, 1), (0, 0)], 2: [(2, 2), (1, 1), (0, 0)]}
     for (source, _), way in ways.items():
         assert list(dict.fromkeys(copy[:2] for copy in way)) == expected[source]
@@ -125,7 +125,7 @@ def arrived(deployment: Deployment, source: int, number: int) -> Arrived:
 
 
 def test_repeats_until_it_is_taken(meadow):
-    """A message goes out again, within delta, until somebody nearer to the gateway is heard sending it."""
+    """A message goes out again, within delta, until the mote hears a node nearer to the gateway forward it."""
     world, _, mote = one_way(meadow)
     air = Air(world)
     give(mote, data_now(mote, sequence=1, hops=2))

@@ -1,5 +1,5 @@
-"""The network's time comes round after 36 hours. In a network with a key, what was recorded a round ago, or more, moves
-nobody: MICs and beacons hold the round. A recording is what somebody with the key would have sent then."""
+"""The network's time wraps after 36 hours, a round. In a network with a key, frames recorded a round ago or more have
+no effect: MICs and beacons include the round. A recording is a frame made with the key for that time."""
 
 import ctypes
 from dataclasses import replace
@@ -50,7 +50,7 @@ class Network:
         self.world.run(seconds)
 
     def alone(self, node: Node) -> None:
-        """It hears nobody, and nobody hears it."""
+        """It hears no other node, and no other node hears it."""
         assert self.world.links is not None
         self.world.links = {link for link in self.world.links if node.id not in link}
 
@@ -86,7 +86,7 @@ class Network:
             self.run(0.01)
 
     def play_many(self, node: Node, ago: int, sequence: int, count: int = 6) -> None:
-        """Beacons of so many cycles ago, one in two seconds."""
+        """Beacons from `ago` cycles ago, one in two seconds."""
         for number in range(count):
             when = self.now(node) - ago
             self.play(node, self.beacon(when % (ROUNDS * WRAP), sequence=(sequence + number) % 65536))

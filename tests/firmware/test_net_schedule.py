@@ -177,7 +177,7 @@ def test_what_the_gateway_missed_comes_again_once(compiler, example, repair, roo
 
 
 def test_what_arrived_stays_arrived_if_somebody_asks_for_the_time_as_a_window_opens(deployment):
-    """The root's answer comes just before the window's beacon, which still tells what was heard since the last one."""
+    """The root's answer comes just before the window's beacon, which still lists what was heard since the last one."""
     watched = Watched(deployment)
     found_itself(watched)
     watched.gateway.pairs()
@@ -220,7 +220,7 @@ def test_a_gateway_and_a_mote_run_for_a_day(deployment):
 
 @pytest.mark.parametrize("key", [False, True], ids=["", "key"])
 def test_what_waited_for_long_arrives(deployment, sealed, key):
-    """A mote finds no network at first, and its oldest messages become older than an age can tell."""
+    """A mote finds no network at first, and its oldest messages become older than an age can encode."""
     watched = Watched(sealed if key else deployment, motes=1)
     (mote,) = watched.motes
     stamped = stamped_from_now_on(watched)
@@ -430,7 +430,7 @@ def test_a_relay_without_room_takes_the_rest_in_the_next_rounds():
 
 
 def heard_in(watched: Watched, periods: float) -> set[int]:
-    """Whose messages arrived while so many periods passed."""
+    """The sources of messages that arrived in this number of periods."""
     watched.arrived()
     watched.world.run(periods * watched.times.period / HZ)
     return {source for source, _ in watched.arrived()}
@@ -530,7 +530,7 @@ def test_of_several_who_succeed_at_once_one_drives(deployment):
 
 
 def test_neighbours_pass_a_beacon_on_one_behind_the_other(root):
-    """With a key, each with its proof at once behind it: nobody gets in between."""
+    """With a key, each proof follows its beacon at once: no other frame gets in between."""
     watched = Watched(with_key(load(root / "examples/mica2_months.toml")))
     watched.world.links = None
     found_itself(watched)
@@ -565,7 +565,7 @@ EVENT_RADIO = 2
 
 
 class Urgent(Watched):
-    """With urgent windows, and frames told apart: those of urgent messages have this mark in their data."""
+    """With urgent windows; urgent messages have this mark in their data."""
 
     MARK = b"\xee\xdd\xcc"
 
@@ -642,7 +642,7 @@ def test_an_urgent_message_of_three_hops_is_there_in_its_time(root, board, urgen
     between = [at for _, at in watched.urgent_frames if at > times.end]
     assert len(between) > 15
     assert in_urgent_windows(watched, between)
-    # what is not urgent waits: data go out in ordinary windows alone, each level in its own phase
+    # other data wait: they go out only in ordinary windows, each level in its own phase
     data = data_on_air(watched)
     assert len(data) > 20
     assert all(times.data_start < ended <= times.end for _, _, ended in data)

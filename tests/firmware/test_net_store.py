@@ -56,7 +56,7 @@ def test_a_start_a_second_wears_no_cell_out_in_a_month(eeprom):
 @pytest.mark.parametrize("boots", [0, 1, 63, 64, 255, 256, 0x1FFF, 65535])
 @pytest.mark.parametrize("starts", [1, 70])
 def test_a_reset_while_a_start_is_counted(eeprom, boots, starts):
-    """The byte being written may hold anything then. The next start is one that nobody has seen."""
+    """The byte being written may hold anything then. The next start gets an unused count."""
     before = (boots - starts - 1) % 65536
     eeprom.cells[4], eeprom.cells[5], eeprom.cells[8] = before % 256, before >> 8, 7
     for _ in range(starts):

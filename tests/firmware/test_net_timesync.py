@@ -99,7 +99,7 @@ def test_first_seconds(meadow):
 
 
 def test_mica2_two_hops(root):
-    """A radio that tells time to a byte, 0.4 ms."""
+    """A radio that measures time to a byte, 0.4 ms."""
     stream = load(root / "examples/mica2.toml")
     world, gateway, motes = line_up(stream, (-50, 50, -50), loss=0.2)
     world.run(60)
@@ -160,7 +160,7 @@ def test_root_away_for_long(meadow):
 
 
 def test_alone_a_mote_without_root_says_that_it_is_out_of_sync(meadow):
-    """Nobody follows it, so nothing shows that its time is still anybody's."""
+    """No other mote follows it, so its time may differ from everyone else's."""
     world, gateway, (mote, other) = line_up(meadow, ppm=(50, -50, 20))
     watch(world, [gateway, mote, other], 120)
     gateway.die()
@@ -327,7 +327,7 @@ def test_a_liar_is_outvoted_or_followed_without_going_backwards(meadow):
 
 
 def test_times_without_delimiters(meadow):
-    """A board that tells them to half a millisecond: all stay in sync, and each knows its error."""
+    """A board that measures them to half a millisecond: all stay in sync, and each knows its error."""
     world, gateway, motes = line_up(meadow, loss=0.1)
     world.noise = 14
     world.run(0.5)
@@ -340,7 +340,7 @@ def test_times_without_delimiters(meadow):
 
 
 def test_times_that_are_not_known(meadow):
-    """Beacons without one are no reference; messages are merged, and questions answered."""
+    """A beacon without a time is not a reference; messages are merged, and questions answered."""
     world, gateway, motes = line_up(meadow, ppm=(0, 0, 0))
     world.run(20)
     accepted, received = motes[0].sync["accepted"], motes[0].messages["received"]
@@ -403,7 +403,7 @@ def test_root_with_a_twin(meadow):
 def test_two_roots_in_one_epoch(meadow, monkeypatch, hidden, ahead):
     """Two gateways with the root's id, whose networks begin apart and then meet: one time is left, the one ahead.
 
-    Hidden roots hear each other through motes alone; then one of them at least knows, and that is enough.
+    Hidden roots hear each other only through motes; then at least one root notices, and that is enough.
     """
     world = World(meadow, stride=50)
     gateway = library(meadow, "gateway")

@@ -1,7 +1,6 @@
 """Networks with a key, on emulated motes: their MICs are the station's, and a stranger with a radio moves nothing.
 
-Their time comes round while they run. What the stranger recorded a round ago is what somebody with the key would have
-sent then: so it is made here.
+Their time wraps while they run. The attacker's recordings of a round ago are frames made with the key for that time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,7 +43,7 @@ MOTES, GATEWAY = 3, 3
 SECONDS, ATTACK = 60.0, 25.0  # how long a run takes, and from when on the stranger sends
 RED = 1
 ROUND = 1 << 32  # cycles
-COMES_ROUND = 15  # after so many seconds, to ROUNDS_BEFORE + 1
+COMES_ROUND = 15  # seconds until round ROUNDS_BEFORE + 1 begins
 ROUNDS_BEFORE, EPOCH = 3, 9
 # Board, TinyOS version, stamp.
 NETWORKS = {
@@ -53,7 +52,7 @@ NETWORKS = {
     "tinyos 2": ("micaz", 2, {"scheme": "shlc"}),
     "without a clock": ("micaz", 1, {"scheme": "sequence"}),
 }
-# Switched on at so many seconds; ppm of the main clock, of the crystal, of the radio. Motes, then the gateway.
+# Second of switching on; ppm of the main clock, the crystal, the radio. Motes, then the gateway.
 NODES = ((0.7, -50, 50, 40), (1.9, 50, -50, -40), (0.1, 20, 0, 10), (0, 0, 0, 0))
 
 pytestmark = [pytest.mark.usefixtures("platformio"), pytest.mark.wide]
@@ -228,7 +227,7 @@ def _replays(quiet: Run) -> Iterator[tuple[float, bytes]]:
 
 
 def _forgeries(quiet: Run) -> Iterator[tuple[float, Data | Record]]:
-    """What somebody would send who knows all but the key."""
+    """The frames of an attacker who knows everything except the key."""
     layout, seal = layout_of(quiet.deployment), seal_of(quiet, STRANGERS)
     cycles = quiet.time_at(ATTACK * CRYSTAL_HZ)
     clock = ((cycles >> layout.tick_log2) % layout.stamp.modulus,) if seal.has_clock else ()

@@ -83,7 +83,7 @@ def of(truth: list[Line], what: str) -> list[Line]:
 
 
 def handed_up(truth: list[Line], layout: DataLayout) -> list[tuple[int, object]]:
-    """(when, message) of all that the gateway told its host."""
+    """(when, message) of all that the gateway sent to its host."""
     decoder = FrameDecoder()
     found = []
     for line in of(truth, "uart"):

@@ -67,7 +67,7 @@ def test_ten_motes_live_for_half_a_year(root):
 
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
 def test_urgent_messages_do_not_wait_for_the_window(board):
-    """On the grid of ten. One that nobody passed on waits for repair: none of a MICAz's, few of a MICA2's."""
+    """On the grid of ten. A message that no mote forwarded waits for repair: none of a MICAz's, few of a MICA2's."""
     without, often = (field._replace(seconds=1200.0) for field in urgent_runs.FIELDS if field.board == board)
     schedule = urgent_runs.deployment_of(often).schedule
     assert schedule is not None
@@ -83,7 +83,7 @@ def test_urgent_messages_do_not_wait_for_the_window(board):
     assert power_runs.modelled(often).days == pytest.approx(found.power.days, rel=0.2)
 
 
-# What goes wrong: at so many seconds, for so many, and in which period after it all motes are heard again at last.
+# Faults: begin and length in seconds, and the period after which all motes are heard again.
 FAULTS: tuple[tuple[str, float, float, dict[str, Any], int], ...] = (
     ("reset", 200, 0, {"mote": 2}, 2),
     ("restart", 300, 40, {"mote": 5}, 2),

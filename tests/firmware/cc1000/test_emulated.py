@@ -129,7 +129,7 @@ def test_each_frame_is_heard_and_answered(run, version):
         assert rest[:size] == frame(version, data, 0x0204)
         assert data[:10] == DATA
         assert data[14] - 256 == pytest.approx(DBM, abs=1)
-        # Both times are of a sync word's end; they are told to a cycle of the crystal each.
+        # Both times are of a sync word's end; each is right to a cycle of the crystal.
         times = [int.from_bytes(data[at : at + 4], order) for at in (10, 15)]
         passed = delimiter_ns(answer, "mica2") - delimiter_ns(one, "mica2") - MODEMS_NS
         assert times[1] - times[0] == pytest.approx(passed * CRYSTAL_HZ / 1e9, abs=1.5)

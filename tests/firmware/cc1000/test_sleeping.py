@@ -29,7 +29,7 @@ def sleeper(boot):
 
 
 def wake(radio: Radio) -> int:
-    """The cycles it took, the steps of waking alone in between."""
+    """The cycles it took, with nothing but the steps of waking in between."""
     begin = radio.cycles
     assert not radio.c.radio_wake()
     radio.c.host_after()

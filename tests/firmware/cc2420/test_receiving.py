@@ -56,7 +56,7 @@ def test_bad_fcs(bench):
 
 
 def test_truncated_frame(bench):
-    """The sender stops in mid-frame: the chip fills up with noise, the CRC tells."""
+    """The sender stops in mid-frame: the chip fills up with noise, and the CRC is wrong."""
     cut = bench.frame("01020304050607080910")[:30]
     happened = bench.run(f"frame 10000 {cut}", f"frame 14000 {bench.frame('05')}", "run 20000", "counters")
     assert [one.words[-1] for one in only(happened, "heard")] == ["05"]
@@ -163,7 +163,7 @@ def test_overflow(bench):
 
 
 def test_more_delimiters_than_the_queue_holds(bench):
-    """Twelve acknowledgements of others: times can no longer be told apart, so frames are dropped, not mistimed."""
+    """Twelve acknowledgements of others: the driver cannot assign times any more, so it drops frames."""
     ack = frame(bytes.fromhex("020007")).hex()
     happened = bench.run(
         *[f"frame {10_000 + 400 * i} {ack}" for i in range(12)],
@@ -216,7 +216,7 @@ def test_delimiter_that_was_missed(bench):
 
 @pytest.mark.parametrize("holds", [0, 1], ids=["fifop_falls", "fifop_holds"])
 def test_board_that_does_not_see_sfd(bench, holds):
-    """A frame's end tells when it began, to a fraction of a millisecond; the driver says how well."""
+    """The driver computes a frame's begin from its end, to a fraction of a millisecond, and reports the error."""
     longest = "ab" * LIMIT[bench.tinyos]
     happened = bench.run(
         "set blind 1",

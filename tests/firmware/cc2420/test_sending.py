@@ -153,7 +153,7 @@ def test_stamp_that_comes_too_late_spoils_the_frame(bench):
 
 
 def test_sending_without_sfd(bench):
-    """It is known when a frame goes out once the chip was told to send: the stamp is right, and no restart follows."""
+    """The strobe decides when a frame goes out: the stamp is right, and no restart follows."""
     order: Literal["little", "big"] = "little" if bench.tinyos == 1 else "big"
     happened = bench.run(
         "set blind 1",

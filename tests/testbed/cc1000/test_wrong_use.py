@@ -1,4 +1,4 @@
-"""The testbed's CC1000 tells of each use that its data sheet does not allow, and of no other."""
+"""The testbed's CC1000 reports each use that its data sheet does not allow, and no other."""
 
 import pytest
 

@@ -175,7 +175,7 @@ def test_cca_follows_energy(air):
 
 @pytest.mark.parametrize("loud", [True, False])
 def test_cca_hysteresis_does_not_depend_on_who_looks_when(air, loud):
-    """Between the two levels it stays what it was, although nobody looked before."""
+    """Between the two levels the pin stays what it was, although it was not read before."""
     start = air.now + MS
     if loud:
         air.jam(start, start + MS, -70)

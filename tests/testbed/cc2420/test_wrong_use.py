@@ -1,4 +1,4 @@
-"""The testbed's CC2420 tells of each use that its data sheet does not allow, once."""
+"""The testbed's CC2420 reports each use that its data sheet does not allow, once."""
 
 import pytest
 
