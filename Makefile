@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test check test-all bench soak lint lock figures field schemes delivery gateways ledger-table power-table power-runs urgent-runs package clean
+.PHONY: help setup debian demo test check test-all bench soak lint lock figures tables delivery gateways package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-tested images-if-able prepared flash
 
 help: ## this list
@@ -107,7 +107,7 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 
 # Each search goes on where it ended: MINUTES is for each of them.
 MINUTES ?= 10
-soak: setup ## search for faults, eight searches of MINUTES=10 each; into docs/evidence/reliability.md
+soak: setup ## search for faults, eight searches of MINUTES=10 each; into docs/figures/soak.md
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: setup ## how fast each part is, as ratios measured side by side in one run
@@ -120,37 +120,19 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck and clang-format o
 	$(BIN)/mypy firmware/scripts tools examples
 
 figures: setup ## draw the figures of docs/ again
-	$(BIN)/basestation figures --out docs/figures
-	$(BIN)/basestation compare --seeds 2 --document docs/figures/schemes
+	$(BIN)/python -m tools.figures docs/figures
 	$(BIN)/python -m tools.screenshot docs/figures/screen.svg
 	$(BIN)/python -m tools.page_pictures docs/figures
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
-	@$(BIN)/python -m spark_jobs.package
+	@$(BIN)/python -m tools.cluster_package
 
-field: setup ## phi and k on the real firmware beside the simulator, into docs/figures/field.md: half an hour
-	$(BIN)/python -m tools.field_table --write
+# Names of tables: python -m tools.tables --help
+tables: setup ## measured tables of docs/ again, hours in all; ONLY="power ledger" chooses some
+	$(BIN)/python -m tools.tables --write $(ONLY)
 
-schemes: setup ## the papers' schemes on the real firmware, into docs/evidence/schemes.md: five minutes
-	$(BIN)/python -m tools.schemes_table --write
-
-delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/evidence/firmware.md: six minutes
-	$(BIN)/python -m tools.delivery --write
-
-gateways: setup ## order and hold with two gateways on the real firmware, into docs/reference/live.md: ten minutes
-	$(BIN)/python -m tools.two_gateways --write
-
-ledger-table: setup ## whether the ledger keeps its promise, into docs/evidence/algorithms.md: some minutes
-	$(BIN)/python -m tools.ledger_table --write
-
-power-table: setup ## what a schedule costs and gains, simulated, into docs/evidence/power.md: two minutes
-	$(BIN)/python -m tools.power_table --write
-
-power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/evidence/power.md: hours
-	$(BIN)/python -m tools.power_runs --write
-
-urgent-runs: setup ## how long urgent messages take on the real firmware, and the cost, into docs/evidence/power.md: 20 minutes
-	$(BIN)/python -m tools.urgent_runs --write
+delivery gateways: setup
+	$(BIN)/python -m tools.tables --write $@
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

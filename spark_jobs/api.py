@@ -7,7 +7,7 @@
     found = continuum(spark, "tables", Choice(tolerates=[0.5]))          # each stamp, policy and wait
     recommend(found, runs(spark, "tables"), tolerance=0.5).show()        # the smallest stamp that will do
 
-`paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/guide/analysis.md).
+`paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/reference/analysis.md).
 
 What is wrong with the input, or with what is asked, raises `JobError` or a class derived from it: one line that says
 what to do. A function that is *eager* does its work when it is called. A *lazy* one leaves it to Spark until rows are
@@ -83,9 +83,9 @@ def runs(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFrame:
 
 
 def frames(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFrame:
-    """Every record that came, and what became of it. `deployment` is the text of one, for journals that have none.
+    """Every record, with its fate. `deployment` is the text of a deployment, for journals without one.
 
-    Of tables lazy. Of logs a first pass is eager: what a segment means depends on those before.
+    Lazy: Spark reads the rows when they are needed. Of logs, headers are read here.
     Columns: run, site; of the record: journal, number, kind, line, mono_ns, wall_ns, payload; fate; of the message:
     source, boot, life, sequence, hops; of the record before it: gateway, epoch, synced, root, rssi, lqi, heard_time;
     heard (cycles of the crystal, unwrapped).
@@ -96,7 +96,7 @@ def frames(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFrame
 def messages(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFrame:
     """The data messages of logs or tables, each once. Put a trace into tables first.
 
-    Of tables lazy. Of logs a first pass is eager: what a segment means depends on those before.
+    Lazy: Spark reads the rows when they are needed. Of logs, headers are read here.
     Columns: run, site, source, boot, sequence, number, am_type, payload, heard_time, heard and clock (ticks), batch,
     fresh, gateway, rssi, lqi, mono_ns, wall_ns, in_sync, saturated, values, age_ms, age_or_more, again, stamp. Tables
     also have the causal graph: causes, sent, vector, vector_most.
@@ -179,7 +179,7 @@ def recommend(
     Columns: run, chosen; the configuration: stamp, scheme, entries, count, packing, counter_bits, policy, phi,
     tolerate; exact, guaranteed; figure, violations, violations_most, low, high; stamp_bytes, payload_bytes,
     bytes_saved, microjoules, microjoules_saved; hold_mean_ms, hold_low_ms, hold_high_ms, hold_p99_ms, hold_saved_ms;
-    saturated, late, network_late, host_late; over several runs, which only the command tells: worst_run, worst.
+    saturated, late, network_late, host_late; over several runs, which only the command has: worst_run, worst.
     """
     asked = advice.Question(figure, tolerance, guaranteed)
     _check_columns("continuum", continuum, columns_of(ContinuumRow))

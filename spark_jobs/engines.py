@@ -1,7 +1,7 @@
 """Where the work is done: on this machine's cores or on Spark. The functions and the numbers are the same.
 
 Spark takes ten seconds to start, so small work is done here. `chosen` decides it, in one place, and says so. Workers
-read the files themselves, since that is what makes it fast; what they make of them is a table that Spark sees.
+read the files themselves, which is fast, and give Spark the rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import re
 import signal
 import sys
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
@@ -38,38 +37,9 @@ Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """How a function is applied to many tasks (`Engine.each`)."""
 Frame = Any
 """Rows: a table of Arrow's on this machine, a DataFrame on Spark."""
-PIECE = 1 << 19  # rows of a frame that one task takes on this machine
 
 
-class Engine(ABC):
-    """Applies functions to tasks, and SQL to rows."""
-
-    workers: int  # tasks that run at a time
-
-    @abstractmethod
-    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
-        """The small results of a function, in the tasks' order. A `JobError` of one of them is raised here."""
-
-    @abstractmethod
-    def rows(
-        self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
-    ) -> Frame:
-        """All rows that a function makes of its tasks."""
-
-    @abstractmethod
-    def sql(self, text: str, **given: Any) -> Frame:
-        """The rows of a query. A name in braces is a frame, or a number."""
-
-    @abstractmethod
-    def kept(self, frame: Frame) -> Frame:
-        """The same rows, made once however often they are used."""
-
-    @abstractmethod
-    def collect(self, frame: Frame) -> pa.Table:
-        """The rows in this process."""
-
-
-class Cores(Engine):
+class Cores:
     """This machine's cores: threads for numpy and Arrow, which release Python's lock, processes for Python."""
 
     def __init__(self, workers: int | None = None, processes: bool = False) -> None:
@@ -97,6 +67,7 @@ class Cores(Engine):
             self._kept = None
 
     def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        """The small results of a function, in the tasks' order. A `JobError` of a task is raised here."""
         at_once, many = min(self.workers, len(tasks)), len(tasks)
         if at_once < 2:
             yield from map(function, tasks)
@@ -115,22 +86,26 @@ class Cores(Engine):
     def rows(
         self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
     ) -> pa.Table:
+        """All rows that a function makes of its tasks."""
         found = self.each(partial(_listed, function), tasks)
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
 
     def sql(self, text: str, **given: Any) -> pa.Table:
+        """The rows of a query. A name in braces is a table, or a number."""
         return query(text, **given)
 
     def kept(self, frame: pa.Table) -> pa.Table:
+        """The same rows, made once however often they are used."""
         return frame
 
     def collect(self, frame: pa.Table) -> pa.Table:
+        """The rows in this process."""
         return frame
 
 
 def _begin_worker() -> None:
-    """An interrupt ends a worker without a word: the one that waits for it tells it. Nor does a worker outlive that
-    one, which may have been killed: all workers hold both ends of their queue, so none would see its end."""
+    """An interrupt ends a worker silently: its parent reports it. A worker ends with its parent, which may have been
+    killed: all workers hold both ends of their queue, so none would see the queue's end."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
 
@@ -146,8 +121,8 @@ def _listed(function: Callable[[Any], Iterable[pa.RecordBatch]], task: Any) -> l
     return list(function(task))
 
 
-class Spark(Engine):
-    """Spark, one Spark task for each of ours."""
+class Spark:
+    """Spark, with the same methods. Each task of ours is one of Spark's."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -199,6 +174,7 @@ class Spark(Engine):
             raise JobError(f"{file[1]} can't be read, it may have been cut off") from None
 
 
+Engine = Cores | Spark
 DESCRIPTION = "spark.job.description"
 _EQUIPPED: WeakSet[Any] = WeakSet()  # sessions of Spark Connect that have our code
 _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
@@ -234,7 +210,7 @@ def _slots(spark: SparkSession) -> int:
 
 
 def equip(spark: SparkSession) -> None:
-    """Over Spark Connect, give our packages to the server's workers, once in a session. A data source of ours can be
+    """Over Spark Connect, give our packages to the server's workers, once in a session. Our data source can be
     registered only after this."""
     from spark_jobs.package import ZIP, write_zip
 
@@ -261,7 +237,7 @@ def _raised(result: Any) -> Any:
 
 
 def _name(function: Callable[[Any], Any]) -> str:
-    """What a function is called, also if some of its arguments are given."""
+    """The name of a function, also of a partial one."""
     inner = getattr(function, "args", ()) or [getattr(function, "func", function)]
     return str(getattr(inner[0], "__name__", "tasks")).strip("_").replace("<lambda>", "tasks")
 
@@ -274,7 +250,7 @@ def _show(what: str, done: int, of: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What the user asked for. `spark` is None if the size of the work decides."""
+    """The user's choice. `spark` is None if the size of the work decides."""
 
     spark: bool | None = None
     master: str | None = None
@@ -287,7 +263,7 @@ class EngineOptions:
 def chosen(
     job: str, options: EngineOptions, *, large: bool = False, processes: bool = False
 ) -> Iterator[Engine]:
-    """Open Spark if it is asked for, if a master is named, or if there is much to do; else this machine's cores."""
+    """Open Spark if it is asked for, if a master is named, or for large inputs; else this machine's cores."""
     if options.engine is not None:
         yield options.engine
         return

@@ -34,7 +34,7 @@ def write_tables(out: Place, tables: dict[str, pa.Table]) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """The same without lists: their values with blanks between."""
+    """The table with lists as text: their values with blanks between."""
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
             words = [" ".join(map(str, value)) for value in table[field.name].to_pylist()]

@@ -1,5 +1,5 @@
-"""Run a job: `spark-submit spark_jobs/run.py JOB ...` is `basestation analyse JOB ...`, or `basestation compare ...` or
-`figures ...`, on a cluster.
+"""Run a job: `spark-submit spark_jobs/run.py JOB ...` is `basestation analyse JOB ...`, or `basestation compare ...`,
+on a cluster.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-OWN_COMMANDS = ("compare", "figures")
+OWN_COMMANDS = ("compare",)
 
 
 class JavasErrors(io.RawIOBase):

@@ -50,7 +50,7 @@ def prepare(out: Place, option: str = "--out") -> None:
 
 
 def note(text: str) -> None:
-    """Tell the user something on standard error; it is never part of a result."""
+    """Print a line for the user on standard error; it is never part of a result."""
     print(visible(text), file=sys.stderr, flush=True)
 
 
@@ -86,7 +86,7 @@ def settings_of(given: list[str]) -> dict[str, str]:
 
 
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Make a session; `JobError` if there is no Java to run it, or no such master: Spark would show a stack."""
+    """Make a session; `JobError` if Java or the master is missing, where Spark would show a stack."""
     if master is not None and not master.startswith(MASTERS):
         raise JobError(
             f"--master {master}: should be local[N], spark://HOST:PORT, k8s://..., yarn or sc://HOST"
@@ -99,7 +99,7 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
     builder, chosen = SparkSession.builder.appName(name), {}
     if remote:
         builder = builder.remote(remote)
-    elif "SPARK_REMOTE" not in os.environ:  # to a server these settings could not be told any more
+    elif "SPARK_REMOTE" not in os.environ:  # a server that runs takes no such settings
         chosen = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
         chosen |= {} if submitted else _alone(master)
     for key, value in (chosen | dict(settings or {})).items():

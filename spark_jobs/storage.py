@@ -27,14 +27,14 @@ from pyarrow import fs
 from basestation.journal.recovery import write_whole as write_local
 from spark_jobs.session import JobError, one_line
 
-# Of Google's library, which else takes a minute to say that it has no credentials
+# Google's library takes a minute by default to report missing credentials
 RETRY = timedelta(seconds=5)
 SCHEMES = ("s3", "s3a", "hdfs", "gs", "abfs", "abfss")
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What tells whether a file has changed, by `os.stat_result`'s names."""
+    """The size and time by which a changed file is noticed, named as in `os.stat_result`."""
 
     st_size: int
     st_mtime_ns: int
@@ -172,7 +172,7 @@ Place = Path | UriPath
 
 
 def place(text: str | Place) -> Place:
-    """The path that a user means. `JobError` for a URI of a kind that nobody reads."""
+    """The path that a user means. `JobError` for an unknown kind of URI."""
     if not isinstance(text, str):
         return text
     scheme, colons, rest = text.partition("://")
@@ -184,9 +184,7 @@ def place(text: str | Place) -> Place:
             raise JobError(f"{text}: {told.netloc} would be a host: a file of this machine is file:///PATH")
         return Path(unquote(told.path))
     if scheme not in SCHEMES:
-        raise JobError(
-            f"{text}: {scheme}:// is not a file system that we know; {', '.join(SCHEMES)}, file are"
-        )
+        raise JobError(f"{text}: {scheme}:// is not a known file system; {', '.join(SCHEMES)}, file are")
     path, _, query = rest.partition("?")
     if scheme != "hdfs" and not path.partition("/")[0]:  # HDFS has a host of its own settings
         raise JobError(f"{text}: no bucket is named; {scheme}://BUCKET/KEY is a place")

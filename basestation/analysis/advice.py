@@ -199,7 +199,7 @@ def over_all_runs(rows: Sequence[ContinuumRow], deployment: Deployment, asked: Q
 
 
 def energy(air_bytes: float, board: str) -> float:
-    """The energy in microjoules that a radio needs to send so many bytes: mA, volts and ms. NaN for another's radio."""
+    """The energy in microjoules that a radio needs to send these bytes: mA, volts and ms. NaN for an unknown radio."""
     if board not in BOARDS:
         return math.nan
     return power.currents(board).radio["sending"].ma * VOLTS * air_bytes * BOARDS[board].radio.byte_ms
@@ -296,7 +296,7 @@ def answer(one: Advice) -> str:
 
 def _order(one: Advice) -> str:
     """How messages were ordered: by proof, or how many violations there were. What the network did and what this host
-    did is told apart."""
+    did are separate."""
     if not one.guaranteed:
         bound = "" if one.high is None else f", at most {one.at_most:.2g}% at 95% confidence"
         return f"{_shown(one)}% violations{bound}"
@@ -308,7 +308,7 @@ def _order(one: Advice) -> str:
     ]
     if late:
         return f"{proof} if messages come in time; here {' and '.join(late)}: {_shown(one)}% violations"
-    doubt = " as far as this log tells" if one.violations_most else ""
+    doubt = " as far as this log shows" if one.violations_most else ""
     return f"{proof}, {_shown(one)}% violations{doubt}"
 
 
@@ -346,9 +346,9 @@ def why_nothing(rows: Sequence[ContinuumRow], asked: Question) -> str:
     )
     bound = at_most(best, figure)
     return (
-        "nothing will do: nothing is proven or surely within the tolerance; the fewest violations are "
+        "nothing to recommend: no configuration is proven or surely within the tolerance; the fewest violations are "
         f"{report.bounds(best, figure)} by {best.stamp}, {report.by(best)}, at most {bound:.2g}% at 95% confidence; "
-        f"--tolerance {math.ceil(100 * bound + 0.5) / 100:g} would take it"
+        f"--tolerance {math.ceil(100 * bound + 0.5) / 100:g} would allow it"
     )
 
 
@@ -448,7 +448,7 @@ def _in_name(one: Advice) -> str:
         if one.stamp.endswith(" sum")
         else "r and c are sent apart"
     )
-    return f" In its name, the bits are those of its counter; {how}."
+    return f" In its name, the bits are the width of its counter; {how}."
 
 
 def _numbers(advice: Sequence[Advice]) -> list[str]:

@@ -88,7 +88,7 @@ def _grouped(keys: Ints, values: Sequence[Ints | None]) -> tuple[Ints, Ints]:
 def detail_rows(
     row: ContinuumRow, least: Groups, most: Groups, tick_ms: float, told: bool
 ) -> Iterator[DetailRow]:
-    """The rows by mote, by link and by hour. `told`: what happened before what is known."""
+    """The rows by mote, by link and by hour. `told`: the causes are known."""
     for by, taken in (("mote", [0]), ("link", [0, 1]), ("hour", [2])):
         found, sums = _grouped(least.keys[taken], (*least.sums, most.sums[1]))
         for key, (count, bad, ticks, worst) in zip(found.T.tolist(), sums.T.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""The epsilon and the delta that a deployment really held, and what would have covered it.
+"""The epsilon and the delta that a deployment really kept, and the bounds that would have covered its clocks.
 
 A beacon carries its sender's 32-bit time at its start-of-frame delimiter, and the heard record before it carries the
 gateway's time at the same moment: the difference is that of two clocks, to the cycle. Several motes heard within a
@@ -9,8 +9,8 @@ field.
 Without such times the answer is "unknown". The delays that stamps show are given too, but only up to where the stamp's
 clock field wraps.
 
-The frames of a run may come in pieces, in any order. `times_in` and `delays_in` take one; `clocks_of` puts together
-what they tell: beacons, health messages, and nothing of other frames.
+The frames of a run may come in pieces, in any order. `times_in` and `delays_in` read a piece; `clocks_of` puts their
+beacons and health messages together.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _GATEWAY = "was heard in sync, together with its time; log a gateway that is in 
 NO_BEACON = f"no beacon {_GATEWAY}, near motes that are in sync"
 NO_HEALTH = f"no health message {_GATEWAY}, for longer than motes wait between two of them"
 NO_STAMP = "no message was in sync; motes need a root that gives them the time"
-NO_CLOCK = "the stamp has no clock; one that has tells delays"
+NO_CLOCK = "the stamp has no clock; a stamp with a clock shows delays"
 COLUMNS = (
     "journal", "number", "fate", "line", "payload", "wall_ns", "gateway", "epoch", "synced", "heard_time", "heard",
 )  # fmt: skip
@@ -55,7 +55,7 @@ COVERINGS = pa.schema(
     [
         ("bound", _TEXT),  # epsilon, delta, or stamped: delta by stamps
         *((name, _WHOLE) for name in ("promised", "measured", "motes", "broken")),
-        # The least bound, in ticks, that covers each share; null if there are too few measurements to tell.
+        # The least bound, in ticks, that covers each share; null with too few measurements.
         *((name, _WHOLE) for name in (*SHARES, "covers_100")),
         ("sure_share", _REAL),  # per cent of all times that covers_100 covers, SURE
         ("why", _TEXT),  # what is missing, what the measure is worth, and how far it goes
@@ -78,7 +78,7 @@ BREAKS = pa.schema(
 )  # fmt: skip
 TABLES = {"clocks": COVERINGS, "clock_motes": MOTES, "clock_breaks": BREAKS}
 
-# What pieces of a run tell, row by row. `kind` says what the other columns mean.
+# The times in pieces of a run. `kind` says what the other columns mean.
 BEACON, HEALTH, BORDER, BREAK, STAMPED = range(5)
 TIMES = pa.schema(
     [
@@ -93,7 +93,7 @@ SAME_EPOCH, MOTE_SYNCED, BOTH_SYNCED = 1, 2, 4
 
 
 def times_in(frames: pa.Table, deployment: Deployment) -> Iterator[pa.Table]:
-    """What rows of the table of frames tell: beacons, health messages, and how the gateways' times went on."""
+    """The times in rows of the table of frames: beacons, health messages, and how the gateways' times went on."""
     layout = layout_of(deployment)
     for journal in frames["journal"].unique().to_pylist():
         mine = frames.filter(pc.equal(frames["journal"], journal))
@@ -199,7 +199,7 @@ def _jumps(before: Ints, after: Ints) -> tuple[NDArray[np.bool_], NDArray[np.boo
 def clocks_of(
     times: pa.Table, deployment: Deployment, moment_s: float = MOMENT_S
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of `TABLES` on a run's clocks, from what its pieces told."""
+    """The rows of `TABLES` on a run's clocks, from the times in its pieces."""
     clock, shift = deployment.clock, deployment.clock.tick_log2
     rows = _in_order(times)
     stamped = _of_kind(rows, STAMPED)
@@ -338,7 +338,7 @@ def _spreads(offsets: Rows, moment_s: float) -> tuple[Ints, Ints]:
 
 
 def _ticks(cycles: Ints, shift: int) -> Ints:
-    """The largest difference in ticks that two clocks can show which are so many cycles apart."""
+    """The largest difference in ticks that two clocks can show, by the cycles between them."""
     return np.asarray(np.maximum(-(-cycles >> shift), 0), np.int64)
 
 
@@ -369,7 +369,7 @@ def _covering(
 
 
 def sure(count: int) -> float:
-    """The share, in per cent, that the largest of so many independent values covers with the confidence `SURE`.
+    """The share, in per cent, that the largest of `count` independent values covers with the confidence `SURE`.
 
     The chance that all of them stay below the bound of a share s is s to the power of their number.
     """
@@ -437,6 +437,6 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {"site": row["site"], "run": row["run"]}
     for covering in row["clocks"]:
         values = {name: value for name, value in covering.items() if name != "bound"}
-        nobody_knows = {"promised": covering["promised"], "covers_100": "unknown", "why": covering["why"]}
-        told[covering["bound"]] = values if covering["measured"] else nobody_knows
+        unmeasured = {"promised": covering["promised"], "covers_100": "unknown", "why": covering["why"]}
+        told[covering["bound"]] = values if covering["measured"] else unmeasured
     return told | {"motes": row["clock_motes"], "breaks": row["clock_breaks"]}

@@ -45,8 +45,8 @@ class StampReading:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A stamp and a timed policy; or the file of what was delivered over the whole trace, by a rule that no part alone
-    can follow. With neither, messages leave as they arrive."""
+    """A stamp and a timed policy; or the file of a delivery over the whole trace, by a rule that needs all of its
+    parts. With neither, messages leave as they arrive."""
 
     reading: StampReading | None = None
     policy: PolicyChoice | None = None
@@ -74,7 +74,7 @@ class Stamps(NamedTuple):
 
 
 def stamps_of(view: View, reading: StampReading, table: pa.Table, entries: int, ties: Ties) -> Stamps:
-    """The stamps of a view's rows, from a table with the same rows that has so many entries."""
+    """The stamps of a view's rows, from a table with the same rows and `entries` entries."""
     count = len(view.rows)
     r = table["stamp.r"].to_numpy()
     c = table["stamp.c"].to_numpy().astype(np.int64) if reading.carries_c else np.zeros(count, np.int64)

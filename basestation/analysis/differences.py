@@ -79,11 +79,11 @@ def _change(name: str, old: Fact, new: Fact, threshold: float | None) -> Change:
 
 
 def of_row(row: ContinuumRow, tick_ms: float) -> dict[str, Fact]:
-    """The facts that a configuration's blocks of time tell."""
+    """The facts in a configuration's blocks of time."""
     if row.uncertain is None:
         return {}
     found = {HOLD: Fact(*ratio(row.uncertain.most, HOLD), tick_ms)}
-    # Only what surely was in wrong order: with other losses more or less may have been, and that is no change.
+    # Only what surely was in wrong order: other losses change what may have been.
     if row.mean is not None:
         found["violations"] = Fact(*ratio(row.uncertain.least, "mean"), 100.0)
     return found

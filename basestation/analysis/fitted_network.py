@@ -1,8 +1,8 @@
 """`fit`: a network like the one that a log shows, simulated, and what it predicts.
 
-A log without names or receipts does not tell what happened before what, so nothing in it can be called a violation. But
-it shows rate, loss, delays and clocks. A simulated network with the same ones has violations that can be counted. How
-far the prediction can be trusted shows where both can be measured: `checks`.
+A log without names or receipts has no causes, so no violation can be counted in it. But it shows rate, loss, delays and
+clocks. A simulated network with the same figures has violations that can be counted. How far the prediction can be
+trusted shows where both can be measured: `checks`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from basestation.analysis.choices import Candidate, Choice, candidates, stamp_name
 from basestation.analysis.facts import Arrivals, Fact, arrivals_of, facts_of, losses_by_mote, values
+from basestation.analysis.student import reach
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme, TimedScheme
-from basestation.figures.intervals import T95
 from basestation.simulator.measured_delays import LOST, MeasuredDelays
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulation import Measurement, generate, measure, measure_rule
@@ -64,7 +64,7 @@ class Fitted:
 def fitted(seen: Arrivals, deployment: Deployment, run: str = "", epsilon: int | None = None) -> Fitted:
     """Read the network from a log. `epsilon`: what `clocks` measured, if it did."""
     if seen.delay is None:
-        raise TraceError("the stamps have no clock, so nothing tells how long messages took")
+        raise TraceError("the stamps have no clock, so the delays of messages are unknown")
     facts = values(facts_of(seen, 1, 1000.0))  # rate in ticks
     sources = [seen.delay[seen.source == mote] for mote in range(seen.motes)]
     return Fitted(
@@ -234,11 +234,8 @@ def _predicted(fit: Fitted, stamp: Candidate, same: Sequence[Measurement], figur
 
 def over_seeds(found: Sequence[float]) -> tuple[float, float]:
     """The 95% interval of the mean over independent runs, by Student's t."""
-    mean, reach = float(np.mean(found)), 0.0
-    if len(found) > 1:
-        spread = float(np.std(found, ddof=1)) / len(found) ** 0.5
-        reach = T95[min(len(found) - 1, len(T95)) - 1] * spread
-    return max(0.0, mean - reach), mean + reach
+    mean, half = float(np.mean(found)), reach(found)
+    return max(0.0, mean - half), mean + half
 
 
 def checks(facts: dict[str, Fact], results: Sequence[SeedResult], run: str = "") -> Iterator[Check]:

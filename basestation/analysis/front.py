@@ -22,7 +22,7 @@ def least(row: ContinuumRow, figure: str) -> float:
 
 
 def at_most(row: ContinuumRow, figure: str) -> float:
-    """The most violations at 95% confidence, in per cent. Of a run that is too short to say it is all messages."""
+    """The most violations at 95% confidence, in per cent. All messages, if the run is too short."""
     high = row.interval(figure)[1]
     return max(most(row, figure), 100.0 if high is None else high)
 

@@ -1,5 +1,5 @@
-"""Stamps that a trace did not record, from the motes' events, batch by batch: the motes' state goes on from one to the
-next. They are exact if the table of events is complete."""
+"""Stamps that a trace did not record, made from the motes' events, batch by batch. The motes' state goes on from one
+batch to the next. The stamps are exact if the table of events is complete."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def differing(
 
 
 def settled(stream: Stream, in_sync: Ints, boot: Ints, ticks: int) -> Ints:
-    """Which arrivals were sent when no mote had gained the time in the last `ticks`, so far as arrivals tell. A mote
+    """Which arrivals were sent when no mote had gained the time in the last `ticks`, so far as arrivals show. A mote
     that reboots gains the time anew."""
     at, source = stream.sent_at[stream.arrival_message], stream.sent_by[stream.arrival_message]
     found = np.ones(len(at), np.bool_)

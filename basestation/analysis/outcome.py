@@ -21,8 +21,8 @@ from packet_formats.schemes import TIMED_POLICIES, descriptor
 class ContinuumRow:
     """One configuration on one trace. Unknown values are None; `reason` says why a configuration has no answer.
 
-    Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks. There are at
-    least so many, and at most as many as `_most` says: they differ where not all causes are known. `complete` is the
+    Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks. They
+    lie between the figure and its `_most`, which differ where not all causes are known. `complete` is the
     share of messages whose causes are, in per cent. `low` and `high` are the 95% interval of `mean`. `front`: no other
     configuration is better in bytes, hold and `mean`. `exact`: its order is causal by proof at phi 100;
     a ledger's never is, since it spends a tolerance. `air_bytes` is a mean where the length of the stamp varies.
@@ -146,7 +146,7 @@ class Answer:
 class Outcomes:
     """The counts of one trace: with what surely led to each message, and with all that may have.
 
-    `has_truth`: something tells the causes of some of the messages that arrived. `unknown` messages are in no figure.
+    `has_truth`: the causes of some messages that arrived are known. `unknown` messages are in no figure.
     """
 
     run: str
@@ -205,7 +205,7 @@ class Outcomes:
 
     @property
     def _complete(self) -> float | None:
-        """The share of counted messages whose causes are all known, in per cent; None if nothing tells any."""
+        """The share of counted messages whose causes are all known, in per cent; None if no causes are known."""
         if not self.has_truth or not self.counts.counted:
             return None
         return 100 * (1 - self.counts.unsure / self.counts.counted)
@@ -248,7 +248,7 @@ class Outcomes:
 def _violations(least: Violations | None, most: Violations | None, is_field: bool) -> dict[str, Any]:
     """The least and the most that each figure can be.
 
-    A field log does not tell how many pairs are related, since a stamp need not name what was sent long ago: at least
+    A field log does not show how many pairs are related, since a stamp need not name what was sent long ago: at least
     those that are known to be, at most all.
     """
     if least is None or most is None:

@@ -22,7 +22,7 @@ from basestation.traces.files import TraceError
 Ints = NDArray[Any]
 MOST_SENDS = 1 << 27  # of a mote: ten a second for five months. Which of them arrived is kept in memory
 MOST_REACH = 1 << 20  # ticks ahead of the observer: holds are counted tick by tick, in memory
-BLOCKS, BLOCK_HORIZONS = 64, 4  # at most so many blocks of time, each of at least so many horizons
+BLOCKS, BLOCK_HORIZONS = 64, 4  # most blocks of time; least horizons in a block
 NEVER = np.iinfo(np.int32).max
 
 
@@ -97,7 +97,7 @@ class Truth:
 class Counts(NamedTuple):
     """How many messages of a trace are of each kind.
 
-    `counted` ones are in sync, and something tells their causes; of `unknown` ones in sync nothing does. Of the counted
+    `counted` ones are in sync, with known causes; `unknown` ones are in sync, with unknown causes. Of the counted
     ones, not all causes of `unsure` ones are known; `network_late` ones were heard after the whole wait that their own
     stamp asks for; and this host read `host_late` ones after its clock had passed the tick in which they were heard.
     """
@@ -120,12 +120,12 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that counting a segment alone needs from the rest of the trace."""
+    """The facts about the rest of the trace that a segment needs to be counted by itself."""
 
     horizon: int
     begins: Ints  # the tick in which each block of time begins, in the whole trace
     stragglers: Stragglers = NO_STRAGGLERS  # in its view, or later causes of its own rows
-    sends: Sends | None = None  # that arrived, as far as its own rows count; None if nobody knows the causes
+    sends: Sends | None = None  # that arrived, as far as its own rows count; None if no causes are known
 
     def block_of(self, clock: Ints) -> Ints:
         """The block of each arrival; what came before the first block or after the last is in the halo."""
@@ -159,7 +159,7 @@ def survey(view: View, asked: Question, lead: int, wait: int, is_told: bool) -> 
     if reach > MOST_REACH:
         row = view.rows[view.own][int(np.argmax(ahead))]
         raise TraceError(
-            f"row {row}: its stamp is {reach} ticks ahead of the observer's clock: no wait is so long"
+            f"row {row}: its stamp is {reach} ticks ahead of the observer's clock: no wait is that long"
         )
     truth = _truth(view, asked) if is_told else None
     late = (int(np.count_nonzero(found)) for found in (heard > stamped + wait, clock > heard))

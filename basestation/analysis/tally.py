@@ -35,7 +35,7 @@ class Tally:
 
     @property
     def violations(self) -> Violations | None:
-        """The violations of all blocks; None if nobody knows what happened before what."""
+        """The violations of all blocks; None if no causes are known."""
         return Violations(*self.blocks.sum(axis=0)[:-1].tolist()) if self.told else None
 
     def __add__(self, other: Tally) -> Tally:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from basestation.arrivals import Arrival, Gap, Line, LineCount, PolicyChange
 from packet_formats.schemes import policies
 
-from .decision import DECISION, GUESSED, LONG_BYTES, NO_TIME, SHORT_BYTES, Fate, Noted, rows_of
+from .decision import GUESSED, LONG_BYTES, NO_TIME, SHORT_BYTES, WIRE, Fate, Noted, rows_of, unpacked
 
 VERSION = 2
 UNSALTED = 1  # the version before salts and end marks
@@ -171,11 +171,9 @@ class Record(NamedTuple):
         """A decision record's content, a row of `DECISION`; `JournalError` if it is invalid."""
         if len(self.payload) not in (SHORT_BYTES, LONG_BYTES):
             raise JournalError(f"a decision record has {SHORT_BYTES} or {LONG_BYTES} bytes")
-        row = rows_of([self.payload])
+        row = rows_of([self.payload], [self.number])
         if row["fate"][0] >= Fate.UNDECIDED:
             raise JournalError("a decision record whose fate is not known")
-        if row["frame"][0] > self.number:  # in a file of decisions they have the numbers of their frames
-            raise JournalError("a decision record before its frame")
         return row
 
 
@@ -467,7 +465,7 @@ class Records:
         noted = self.of_kind(RecordKind.DECISION)
         lengths = noted.head["length"]
         noted = noted.chosen((lengths == SHORT_BYTES) | (lengths == LONG_BYTES))
-        rows = np.zeros(len(noted), DECISION)
+        rows = np.zeros(len(noted), WIRE)
         rows["clock"] = NO_TIME  # the short form has none
         plain = rows.view(np.uint8).reshape(-1, LONG_BYTES)
         for size in (SHORT_BYTES, LONG_BYTES):
@@ -476,7 +474,7 @@ class Records:
             plain[mine, :size] = (
                 _anywhere(self.raw, np.dtype((np.void, size)))[at].view(np.uint8).reshape(-1, size)
             )
-        return rows
+        return unpacked(rows, noted.head["number"])
 
     def noted(self) -> dict[int, Noted]:
         """What a replay takes from the decisions, by the frame's number."""

@@ -25,12 +25,12 @@ from basestation.analysis.outcome import ContinuumRow
 from basestation.analysis.sensitivity import ASSUMPTIONS, FACTORS, Limit, Strained, sensitivity
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.traces.files import TraceError
-from spark_jobs.advice.facts import arrivals_in
 from spark_jobs.engines import Engine
 from spark_jobs.measuring.one_configuration import details, only
 from spark_jobs.result_files import write_page, write_rows
 from spark_jobs.session import note
 from spark_jobs.storage import Place
+from spark_jobs.traces.segments import arrivals_in
 from spark_jobs.traces.trace_files import TraceFault, TraceFiles
 
 

@@ -8,13 +8,12 @@ from tempfile import TemporaryDirectory
 
 from basestation.analysis.differences import THRESHOLDS, Change, as_deployed, changes, of_row
 from basestation.analysis.facts import Fact, facts_of
-from spark_jobs.advice.facts import arrivals_in
 from spark_jobs.engines import Engine, EngineOptions, Spread, chosen
 from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.session import JobError
 from spark_jobs.storage import Place
-from spark_jobs.traces.runs import open_traces
-from spark_jobs.traces.trace_files import TraceFiles
+from spark_jobs.traces.segments import arrivals_in
+from spark_jobs.traces.trace_files import TraceFiles, open_traces
 
 
 def facts_in(trace: TraceFiles, spread: Spread, scratch: Path) -> dict[str, Fact]:

@@ -23,15 +23,14 @@ from basestation.analysis.fitted_network import (
 )
 from basestation.analysis.uncertainty import HOLD
 from packet_formats.phrases import many
-from spark_jobs.advice.facts import arrivals_in
 from spark_jobs.engines import Engine, EngineOptions, chosen
 from spark_jobs.health import measured_clocks as clocks
 from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.session import JobError, note
 from spark_jobs.storage import Place
 from spark_jobs.tables.stored import MANIFEST, manifest
-from spark_jobs.traces.runs import open_traces
-from spark_jobs.traces.trace_files import TraceFiles, told_of
+from spark_jobs.traces.segments import arrivals_in
+from spark_jobs.traces.trace_files import TraceFiles, located, open_traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def fit_trace(
     """Fit a run, predict, and hold the prediction against the log, its hold as deployed included. `epsilon`: what
     `clocks` measured, if it did."""
     seen = arrivals_in(trace)
-    with told_of(trace.folder):
+    with located(trace.folder):
         fit = fitted(seen, trace.deployment, trace.run, epsilon)
     rows, results = predict(fit, choice, figure, engine.each, seeds)
     found = [*checks(facts_of(seen, fit.horizon, fit.tick_ms), results, trace.run)]

@@ -46,7 +46,7 @@ RUNS = pa.schema(
 
 
 def runs(paths: Paths, deployment: str = "") -> pa.Table:
-    """The runs in these folders: what each is, when it was, and how large."""
+    """The runs in these folders, with their times and sizes."""
     return runs_of(_inputs(paths, deployment))
 
 
@@ -76,7 +76,7 @@ def records(engine: Engine, paths: Paths) -> Frame:
 
 
 def frames(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
-    """Every record, with what became of it: the table `frames` of `ingest`."""
+    """Every record with its fate: the table `frames` of `ingest`."""
     return _rows_of(engine, "frames", paths, deployment, FRAME_ROWS)
 
 

@@ -1,4 +1,4 @@
-"""Raw records of segment files, as rows: what every reader of journals begins with."""
+"""Reads segment files from any byte on, and makes rows of their records, frames and messages."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def journal_folders(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def described(folder: Path) -> tuple[str, str]:
-    """The run and the site of a journal, of the first segment that tells."""
+    """The run and the site of a journal, from its first intact header."""
     why = f"{folder}: {HEADLESS}"
     for path in segment_paths(folder):
         try:
@@ -121,7 +121,7 @@ def record_batches(records: Records, run: str, site: str, segment: str) -> Itera
 
 
 def is_ended(path: Path) -> bool:
-    """Whether a segment has its end mark: then nothing more comes."""
+    """Whether a segment has its end mark, so that nothing is added to it."""
     return read_segment(path).scan.mark is not None
 
 
@@ -151,7 +151,7 @@ def projected_batches(
 
 
 def placed(rows: pa.Table, run: str, site: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows with the run and the site that they are of."""
+    """Rows with their run and site."""
     for name, word in (("site", site), ("run", run)):
         rows = rows.add_column(0, name, pa.array([word]).take(pa.array(np.zeros(len(rows), np.int32))))
     yield from rows.select(schema.names).cast(schema).to_batches()

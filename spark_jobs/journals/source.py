@@ -40,7 +40,7 @@ from spark_jobs.storage import path_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Offset = dict[str, list[Any]]  # by folder: segment, byte, number
+Offset = dict[str, list[Any]]  # by folder: segment, byte, number of a record
 
 
 def register(spark: SparkSession) -> None:

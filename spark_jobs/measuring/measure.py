@@ -1,4 +1,4 @@
-"""Counts one part of a trace under all configurations, and writes what only the whole trace can tell.
+"""Counts one part of a trace under all configurations, and writes deliveries that need the whole trace.
 
 The segment is read and judged once; each stamp is ordered once; each policy and phi is then one pass.
 """
@@ -32,7 +32,7 @@ from basestation.traces.files import open_table
 from basestation.traces.present import present
 from basestation.traces.schema import messages_schema
 from spark_jobs.traces.segments import Part, load_judged, whole
-from spark_jobs.traces.trace_files import TraceFiles, told_of
+from spark_jobs.traces.trace_files import TraceFiles, located
 
 Ints = NDArray[Any]
 
@@ -71,7 +71,7 @@ class LedgerTask:
 def measure(task: MeasureTask) -> Measured:
     """Count one part under every delivery."""
     view, found = task.load(), Measured({}, {})
-    with told_of(task.trace.folder):
+    with located(task.trace.folder):
         judge = Judge(task.part.context, view)
         for reading, several in task.work.items():
             stamps = None
@@ -123,7 +123,7 @@ def deliver_whole(task: LedgerTask) -> None:
     """Deliver by a ledger over the whole trace."""
     trace, reading = task.trace, task.reading
     view = load_judged(whole(trace), ["sequence", *_own_columns([reading])])
-    with told_of(trace.folder):
+    with located(trace.folder):
         stamps = read_stamps(trace, view, reading, task.ties)
     order, left, late = by_ledger(view, reading, stamps, task.policy.tolerate)
     write_whole(task.path, trace.rows, view.rows[order], left, late[order])
@@ -138,7 +138,7 @@ def write_whole(path: Path, count: int, rows: Ints, left: Ints, late: Ints | int
 
 
 def of_whole(path: Path, view: View) -> Left:
-    """What became of a view's rows in a delivery over the whole trace."""
+    """How a view's rows leave in a delivery over the whole trace."""
     # Plain numbers: numpy's own files have a header in Python's syntax, and Python 3.11 can't parse it in two threads.
     found = np.memmap(path, np.int64, "r").reshape(3, -1)[:, view.rows]
     order = np.argsort(found[0])

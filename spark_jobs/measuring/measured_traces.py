@@ -31,9 +31,8 @@ from spark_jobs.measuring.restamping import RestampTask, differing, restamp
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import Place
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.runs import open_traces
 from spark_jobs.traces.segments import ROWS, Plan, cut, plan
-from spark_jobs.traces.trace_files import TraceFault, TraceFiles
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, open_traces
 
 SMALL = 2_000_000  # messages up to which Spark is not worth its start
 
@@ -48,7 +47,7 @@ class Prepared:
 
     @property
     def work(self) -> Work:
-        """All that is to be counted, each delivery once. Arrival order always is."""
+        """The deliveries to be counted, each once. Arrival order always is."""
         found: dict[StampReading | None, dict[Delivery, None]] = {None: {ARRIVAL: None}}
         for _, _, answer in self.answers:
             found.setdefault(answer.reading, {})
@@ -103,7 +102,7 @@ def continuum(
 
 
 def prepared(trace: TraceFiles, choice: Choice, spread: Spread, scratch: Path, ties: Ties) -> Prepared:
-    """Make what the parts of a trace with known causes share."""
+    """Make the stamps and deliveries that the parts of a trace with known causes share."""
     no_events = lru_cache(lambda: _no_events(trace, spread))  # asked for only if something needs them
     stamps = candidates(trace.deployment, choice)
     timed = [(stamp, stamp.scheme) for stamp in stamps if isinstance(stamp.scheme, TimedScheme)]
@@ -162,7 +161,7 @@ def _stamped(
     spread: Spread,
     scratch: Path,
 ) -> dict[TimedScheme, Answer]:
-    """Where the stamps of each scheme are read from. Those that the trace does not tell are made."""
+    """Where the stamps of each scheme are read from. Stamps that the trace does not have are made."""
     own = trace.deployment.stamp.scheme
     recorded = timed_scheme_of(trace.deployment) if trace.deployment.scheme.is_ordered else None
     lacks = {one: missing_in(recorded, one) if recorded else f"the trace's stamp is {own}" for one in schemes}
@@ -181,7 +180,7 @@ def _stamped(
 def _no_events(trace: TraceFiles, spread: Spread) -> str | None:
     """Why stamps can't be made from the motes' events; None if they can.
 
-    Without events, those of the causal graph serve, if its stamps were made to tell causes.
+    Without events, those of the causal graph serve, if its stamps name causes.
     """
     if trace.events is None and (trace.deployment.scheme.is_ordered or not trace.has_truth):
         return "and there are no events to make these stamps from"

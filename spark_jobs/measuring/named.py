@@ -1,7 +1,7 @@
 """Plays stamps that name causes on a trace, each by its own rule.
 
 They have no kernels: the objects of `basestation.comparing` stamp the whole run again and deliver it, so a trace must
-be short. What each message's fate was is written to a file, and counted like every other delivery.
+be short. Each message's place is written to a file, and counted like every other delivery.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def play_all(
     spread: Spread,
     scratch: Path,
 ) -> list[Answer]:
-    """Play each stamp by each rule. `no_events` tells why this trace can't be played at all."""
+    """Play each stamp by each rule. `no_events` gives the reason why this trace can't be played at all."""
     fault = f"our Python plays this rule, on {MOST_PLAYED} messages at most, and here are {trace.rows}"
     if asked and (trace.rows > MOST_PLAYED or (fault := no_events() or "")):
         return [Answer(reason=fault)] * len(asked)
@@ -52,7 +52,7 @@ def play_all(
 
 
 def play_rule(task: PlayTask) -> Answer:
-    """Write what a rule did with each message of a trace."""
+    """Write the order in which a rule delivers a trace."""
     scheme = task.stamp.scheme
     try:
         stream = known_stream(task.trace).stream

@@ -1,4 +1,4 @@
-"""Who and when: one configuration delivered once more, counted by mote, by link and by hour."""
+"""Delivers one configuration once more, and counts by mote, by link and by hour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_jobs.measuring.measure import MeasureTask, delivered, read_stamps
 from spark_jobs.measuring.measured_traces import prepared
 from spark_jobs.traces.field import with_causes
 from spark_jobs.traces.segments import ROWS
-from spark_jobs.traces.trace_files import TraceFiles, told_of
+from spark_jobs.traces.trace_files import TraceFiles, located
 
 
 def details(
@@ -56,6 +56,6 @@ def of_part(task: MeasureTask) -> Groups:
     """Count a part's own rows under its one delivery."""
     ((reading, (delivery,)),) = task.work.items()
     view, tick_log2 = task.load("gateway", "wall_ns"), task.trace.deployment.clock.tick_log2
-    with told_of(task.trace.folder):
+    with located(task.trace.folder):
         stamps = None if reading is None else read_stamps(task.trace, view, reading, task.ties)
         return Groups.of(view, task.part.context, delivered(view, delivery, stamps), tick_log2)

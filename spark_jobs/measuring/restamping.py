@@ -36,7 +36,7 @@ from basestation.traces.schema import KINDS, stamp_column
 from basestation.traces.stamp_columns import read_stamps
 from spark_jobs.storage import reading
 from spark_jobs.traces.field import rows_in, stream_as_heard
-from spark_jobs.traces.trace_files import TraceFiles, read_rows, read_whole, told_of, undamaged
+from spark_jobs.traces.trace_files import TraceFiles, located, read_rows, read_whole, undamaged
 
 Ints = NDArray[Any]
 Groups = Sequence[tuple[int, int, int]]  # row groups, as `TraceFiles.groups` has them
@@ -52,7 +52,7 @@ class RestampTask:
 
 @dataclass(frozen=True, slots=True)
 class Restamped:
-    """The counts of what motes and observer noticed, as in a simulation."""
+    """Counts by motes and observer, as in a simulation."""
 
     sent: int
     bounded: int
@@ -79,7 +79,7 @@ def restamp(task: RestampTask) -> Restamped:
 def _made(
     trace: TraceFiles, scheme: TimedScheme, scratch: Path | None
 ) -> Iterator[tuple[Restamped, Iterator[tuple[Groups, Observed]]]]:
-    """What the motes noticed, and the stamps as the observer reads them, row groups after row groups. They are gone
+    """The motes' counts, and the stamps as the observer reads them, row groups after row groups. Both are gone
     afterwards."""
     if trace.events is None or scheme.kernel is None:
         stream = stream_as_heard(trace)
@@ -88,7 +88,7 @@ def _made(
         observed = engine_numba.observe(stream, stamped, scheme)
         yield noticed, iter([(trace.groups(), _in_rows(observed, rows_in(trace), trace.rows))])
         return
-    with TemporaryDirectory(dir=scratch) as place, told_of(trace.events):
+    with TemporaryDirectory(dir=scratch) as place, located(trace.events):
         numbers = _numbers_in(trace)
         shapes = {"r": (np.int64, ()), "c": (np.int32, ()), "kn": (np.int32, (scheme.entries,))}
         r, c, kn = (
@@ -139,7 +139,7 @@ def _on_file(path: Path, kind: Any, shape: tuple[int, ...]) -> Ints:
 def differing(trace: TraceFiles) -> int:
     """Count the recorded stamps that can't be reproduced. If there are any, events are missing.
 
-    No event shows when a mote gained the time: while names depend on that, the stamps' clock alone is compared.
+    No event shows when a mote gained the time: while names depend on that, only the stamps' clock is compared.
     """
     if not trace.deployment.scheme.is_ordered:
         return _differs(trace, trace.groups(), _papers(trace), stream_as_heard(trace))
@@ -159,7 +159,7 @@ def _differs(
         ticks = scheme_of(trace.deployment).settling
         in_sync, boot = (recorded[name].to_numpy() for name in ("in_sync", "boot"))
         settled = stamps_of.settled(stream, in_sync, boot, ticks)
-    with told_of(trace.folder):
+    with located(trace.folder):
         return stamps_of.differing(made, recorded, trace.layout.stamp.entries, groups[0][0], settled)
 
 

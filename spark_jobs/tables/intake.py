@@ -7,8 +7,8 @@
     TABLES/causes/...                                          the causal graph of a run, once a job has asked for it
     TABLES/manifest/...                                        what each run was made from
 
-`staging` writes a run in parts, into a staging folder, and this moves the result into place. What is being moved is
-told in the manifest first. So the next job completes the tables of a job that was killed, whatever it is given, and
+`staging` writes a run in parts, into a staging folder, and this moves the result into place. The manifest names the run
+before it is moved. So the next job completes the tables of a job that was killed, whatever it is given, and
 running it twice changes nothing.
 """
 
@@ -43,7 +43,7 @@ STAGE = ".stage"
 WORDS = {"frames": "record", "messages": "message", "events": "event", "quarantine": "refused record"}
 SMALL = 1 << 28  # bytes up to which Spark is not worth its start
 QUICK = 1 << 24  # bytes up to which other processes are not worth theirs
-REASONS = 2  # that are told of a run's refused records
+REASONS = 2  # most reasons reported of a run's refused records
 TOGETHER = 256  # runs that are taken in before they are put in place
 
 
@@ -89,7 +89,7 @@ class IngestReport:
 
     @property
     def totals(self) -> dict[str, Any]:
-        """What was taken in, and what was refused, as plain values."""
+        """The counts of what was taken in and refused, as plain values."""
         total: Counter[str] = Counter()
         for done in self.done:
             total.update(done.counts)
@@ -102,7 +102,7 @@ def ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool = False
     tables = tables.resolve()  # workers may be in another folder
     tables.mkdir(parents=True, exist_ok=True)
     try:
-        with locking.locked(tables) if is_local(tables) else nullcontext():  # elsewhere nobody can lock
+        with locking.locked(tables) if is_local(tables) else nullcontext():  # object stores have no locks
             return _ingest(found, tables, engine, again)
     except JournalError as error:
         raise JobError(
@@ -146,7 +146,7 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
 
 
 def _tell(done: Done, reasons: Counter[str], report: IngestReport) -> None:
-    """Note what was taken in of a run and what was refused, and count what its MICs told."""
+    """Note what was taken in of a run and what was refused, and count forged and unchecked messages."""
     note(f"  {done.group.run}: {_counted(done.counts)}")
     if done.decider.mics == MICS_UNCHECKED:
         unchecked, is_log = done.counts.get("messages", 0), done.group.inputs[0].kind == "journal"

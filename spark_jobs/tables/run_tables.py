@@ -136,7 +136,7 @@ def _as(batch: pa.RecordBatch, wanted: pa.Schema, path: Path) -> pa.Table:
     try:
         table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
         return present(table, wanted.names, wanted).cast(wanted)
-    except ValueError as error:  # a null where there can be none is not told as Arrow's own
+    except ValueError as error:  # Arrow reports a null in a column without nulls as a plain ValueError
         raise InputError(f"{path}: {error}") from None
 
 

@@ -1,4 +1,4 @@
-"""What the messages of a field log tell of happened-before (docs/guide/analysis.md), and runs as streams, in memory."""
+"""The causal graph of a field log (docs/guide/analysis.md), and runs as streams, in memory."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from spark_jobs.traces.trace_files import (
     PartFile,
     TraceFault,
     TraceFiles,
+    located,
     read_rows,
     read_whole,
-    told_of,
 )
 
 
 def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
     """The trace, with its causal graph if it has no vectors of its own. The graph of a run in the tables of `ingest` is
     made once, and kept in their table `causes`; that of another trace is made in `scratch`."""
-    if trace.causes is not None or not trace.rows or trace.untold < trace.rows:
+    if trace.causes is not None or not trace.rows or trace.without_causes < trace.rows:
         return trace
     path = None if trace.kept is None else trace.kept / part_name(0)
     if path is None or not path.exists():
@@ -52,7 +52,7 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
     return replace(
         trace,
         causes=PartFile(path, footer.groups),
-        untold=footer.nulls("vector"),
+        without_causes=footer.nulls("vector"),
         unsure=footer.told(LATER),
         is_field=True,
     )
@@ -86,14 +86,14 @@ def _tables(trace: TraceFiles) -> Iterator[pa.Table]:
 @lru_cache(maxsize=1)
 def known_stream(trace: TraceFiles) -> KnownStream:
     """A whole run as a stream. A worker plays several schemes on it, and reads it once."""
-    with told_of(trace.folder):
+    with located(trace.folder):
         return recorded_in(read_whole(trace, list(COLUMNS)) if trace.events else _with_graph(trace))
 
 
 @lru_cache(maxsize=1)
 def stream_as_heard(trace: TraceFiles) -> Stream:
     """The same for whoever stamps it again: with the times at which messages were heard, and without its vectors."""
-    with told_of(trace.events or trace.folder):
+    with located(trace.events or trace.folder):
         if trace.events is None:
             return field_stream(_with_graph(trace))[0]
         return stream_of(read_whole(trace, ["source", "sequence", "number", "heard", "batch", "fresh"]))[0]
@@ -101,8 +101,8 @@ def stream_as_heard(trace: TraceFiles) -> Stream:
 
 def rows_in(trace: TraceFiles) -> NDArray[np.int64]:
     """The rows of a trace that are the arrivals of its stream. One made from the causal graph lacks messages of which
-    nothing tells the causes."""
-    if trace.events is not None or not trace.untold:
+    the causes are unknown."""
+    if trace.events is not None or not trace.without_causes:
         return np.arange(trace.rows)
     told = (table["vector"].is_valid().to_numpy() for table in trace.tables(["vector"]))
     return np.flatnonzero(np.concatenate(list(told)))

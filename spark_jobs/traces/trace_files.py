@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from shlex import quote
@@ -26,6 +26,7 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from spark_jobs.session import JobError, one_line
 from spark_jobs.storage import Place, listed, path_of, reading
+from spark_jobs.tables.stored import CAUSES, MANIFEST, StoredRun, manifest
 
 MESSAGES, EVENTS = "messages.parquet", "events.parquet"
 GRAPH = ("causes", "vector", schema.LATER)  # the columns of the causal graph
@@ -52,7 +53,7 @@ class TraceFiles:
     origin: str
     deployment: Deployment
     parts: tuple[PartFile, ...]
-    untold: int  # rows of which nothing tells the causes
+    without_causes: int  # rows without known causes
     events: Place | None
     unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
     most: bool = False  # count instead with those that may be
@@ -63,8 +64,8 @@ class TraceFiles:
 
     @property
     def has_truth(self) -> bool:
-        """Whether something tells the causes of some messages. The others are left out, and counted."""
-        return self.untold < self.rows
+        """Whether the causes of some messages are known. The others are left out, and counted."""
+        return self.without_causes < self.rows
 
     @property
     def truth_columns(self) -> list[str]:
@@ -107,11 +108,57 @@ class TraceFiles:
             yield read_rows(self, [group], columns)
 
 
+def open_traces(folders: Sequence[Place]) -> tuple[list[TraceFiles], list[TraceFault]]:
+    """Open the traces that can be analysed, and list the faults of the others."""
+    traces: dict[str, TraceFiles] = {}
+    faults = []
+    for folder, stored in _places(folders):
+        try:
+            if stored is not None and not stored.group.inputs[0].deployment:
+                raise TraceFault(
+                    f"run {stored.name}: its deployment is not known; ingest it with --deployment"
+                )
+            trace = open_trace(folder, stored.files("events")[0] if stored else None)
+            if stored is not None:
+                _check_stored(trace, stored)
+                trace = replace(trace, refused=stored.counts.get("quarantine", 0), kept=stored.folder(CAUSES))
+            if trace.run in traces:
+                raise TraceFault(f"{folder}: run {trace.run}, which {traces[trace.run].folder} is already")
+            traces[trace.run] = trace
+        except TraceFault as fault:
+            faults.append(fault)
+    return list(traces.values()), faults
+
+
+def _places(folders: Sequence[Place]) -> Iterator[tuple[Place, StoredRun | None]]:
+    """The place of the messages: of a trace, or of every run in the tables of `ingest`. A place comes once."""
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
+        if (folder / MANIFEST).is_dir():
+            yield from ((run.folder("messages"), run) for run in manifest(folder))
+        else:
+            yield folder, None
+
+
+def _check_stored(trace: TraceFiles, stored: StoredRun) -> None:
+    """Check that these are the files that `ingest` wrote for this run, and all of them."""
+    if trace.run != stored.name:
+        raise TraceFault(
+            f"{trace.folder}: mixed runs: it is of run {trace.run}, in the place of {stored.name}"
+        )
+    if trace.rows != (wrote := stored.counts.get("messages", trace.rows)):
+        raise TraceFault(
+            f"{trace.folder}: {trace.rows} rows, and ingest wrote {wrote}: a part is missing; "
+            "ingest --again brings it back"
+        )
+    if trace.events is None and stored.counts.get("events"):
+        raise TraceFault(f"{stored.files('events')[0]} is gone; ingest --again brings it back")
+
+
 def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
     """Find the files of a run and check that they belong together. `events` is their place, if not in the folder."""
     parts = {path: _footer(path) for path in _parts_of(folder)}
     for path, footer in parts.items():
-        with told_of(path):
+        with located(path):
             footer.check_format()
     (first, head), *_ = parts.items()
     for path, footer in parts.items():
@@ -121,10 +168,10 @@ def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
             )
         if footer.description != head.description:
             raise TraceFault(f"{path}: another deployment than {first.name}, though the run is the same")
-    with told_of(first):
+    with located(first):
         deployment = head.deployment()
     for path, footer in parts.items():
-        with told_of(path):
+        with located(path):
             footer.check(schema.messages_schema(), layout_of(deployment).stamp.entries)
     return TraceFiles(
         folder=folder,
@@ -132,7 +179,7 @@ def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
         origin=head.origin,
         deployment=deployment,
         parts=tuple(PartFile(path, footer.groups) for path, footer in parts.items()),
-        untold=sum(footer.nulls("vector") for footer in parts.values()),
+        without_causes=sum(footer.nulls("vector") for footer in parts.values()),
         events=_events(events or folder / EVENTS, head.run),
         is_field=head.origin.startswith("journal"),
         unsure=sum(footer.told(schema.LATER) for footer in parts.values()),
@@ -155,7 +202,7 @@ def _parts_of(folder: Place) -> list[Place]:
 
 
 def _way_on(folder: Place) -> str:
-    """A hint on what in the folder can be analysed instead."""
+    """A hint on a trace or log in the folder that can be analysed instead."""
     if (folder / "trace" / MESSAGES).exists():
         return f", but {folder / 'trace'} is one"
     if find_journals(path_of(folder)):
@@ -184,11 +231,11 @@ def _events(path: Place, run: str) -> Place | None:
     footer = _footer(path)
     if not footer.said.num_rows:
         return None
-    with told_of(path):
+    with located(path):
         footer.check_format()
     if footer.run != run:
         raise TraceFault(f"{path}: mixed runs: the messages are of run {run}, the events of {footer.run}")
-    with told_of(path):
+    with located(path):
         footer.check(schema.events_schema())
     return path
 
@@ -235,8 +282,8 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
 
 
 @contextmanager
-def told_of(place: Place) -> Iterator[None]:
-    """What this block finds wrong in a trace is told with its place."""
+def located(place: Place) -> Iterator[None]:
+    """A fault that this block finds in a trace names its place."""
     try:
         yield
     except TraceError as error:
@@ -245,7 +292,7 @@ def told_of(place: Place) -> Iterator[None]:
 
 @contextmanager
 def undamaged(path: Place) -> Iterator[None]:
-    """Reads in this block tell a damaged file by its name."""
+    """A read in this block names a damaged file."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

@@ -20,7 +20,7 @@ from basestation.comparing.comparison import (
 )
 from basestation.comparing.spread import measure_network
 from basestation.simulator import simulation as simulator
-from basestation.simulator.options import OptionError, WorldOptions
+from basestation.simulator.options import WorldOptions
 from basestation.simulator.scheme_run import play
 from basestation.simulator.simulation import build_scheme, generate
 from packet_formats.schemes import ordered
@@ -113,11 +113,6 @@ def test_eight_bits_of_a_counter_are_enough_to_read_it_by_the_nearest(name):
             index = int(stream.sent_index[message])
             sent.append((mote, index, programs[mote].on_send(clock, index)))
     assert 0 < farthest < 128
-
-
-def test_min_wait_too_short_for_the_lifetime_is_refused():
-    with pytest.raises(OptionError, match="min_wait"):
-        build("two-hop", WorldOptions(), Terms(min_wait=6))
 
 
 def test_a_sweep_takes_all_combinations():

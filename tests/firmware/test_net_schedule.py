@@ -19,7 +19,7 @@ from packet_formats.schedule import Schedule
 from packet_formats.seal import Seal, command_time
 from packet_formats.tinyos import encode_packet
 from tests.firmware.net_world import HZ, Node, World, give, library
-from tools import power_runs
+from tools.tables import power_runs
 
 WRAP = 1 << 32
 RATE = "-DMOTE_PERIOD=163840UL"  # a message in 5 s

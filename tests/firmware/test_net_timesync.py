@@ -525,7 +525,7 @@ def with_key(deployment: Deployment) -> Deployment:
     return replace(deployment, security=SecuritySettings(4, "site.key"), key=Key(bytes(range(16))))
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 def test_many_timelines_of_a_dying_root(meadow, root):
     no_violation(meadow, range(150), 7200)
     no_violation(with_key(meadow), range(100), 3600)

@@ -1,5 +1,5 @@
 """`make soak`: each search for some minutes, one after the other, then what they found into
-docs/evidence/reliability.md."""
+docs/figures/soak.md."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def main() -> int:
         prog="python -m tests.soak", epilog="Example: python -m tests.soak --minutes 5 c_fuzz kills"
     )
     reader.add_argument("--minutes", type=float, default=10, help="for each search [default: 10]")
-    reader.add_argument("--no-write", action="store_true", help="leave docs/evidence/reliability.md as it is")
+    reader.add_argument("--no-write", action="store_true", help="leave docs/figures/soak.md as it is")
     reader.add_argument(
         "searches", nargs="*", metavar="SEARCH", help=f"of {', '.join(SEARCHES)} [default: all]"
     )

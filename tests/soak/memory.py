@@ -1,5 +1,5 @@
 """The memory of a station after hours of a line: `python -m tests.soak.memory` measures it, for
-docs/evidence/reliability.md.
+docs/figures/soak.md.
 
 The lines are those of the storms, one after the other, as their logs in .soak/logs have them, and simulated ones:
 twenty motes, a message a second in all. So that every part fills up within the first half, a mote boots after forty

@@ -19,11 +19,11 @@ def _soak_folder(tmp_path, monkeypatch):
 
 
 def test_the_page_has_the_tables_of_the_committed_results(tmp_path, monkeypatch):
-    page = tmp_path / "reliability.md"
+    page = tmp_path / "soak.md"
     page.write_text(report.PLACE.page.read_text())
     monkeypatch.setattr(report, "PLACE", report.PLACE._replace(page=page))
     report.write()
-    assert page.read_text() == (ROOT / "docs" / "evidence" / "reliability.md").read_text()
+    assert page.read_text() == (ROOT / "docs" / "figures" / "soak.md").read_text()
 
 
 @pytest.mark.wide

@@ -1,4 +1,4 @@
-"""What became worse is told from what chance explains."""
+"""A change for the worse is distinguished from chance."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Clocks: offsets, delays and breaks that were put into a log are found in it, and what nobody knows stays unknown."""
+"""Clocks: offsets, delays and breaks that were put into a log are found in it, and the rest stays unknown."""
 
 import json
 import random
@@ -308,7 +308,7 @@ def test_the_farthest_two_of_a_moment():
 
 @pytest.mark.wide
 def test_the_testbeds_truth_bears_it_out(tmp_path, capsys, root, require_tool):
-    """The clocks as they were in the motes' memories, against what the gateway's line tells of them."""
+    """The clocks as they were in the motes' memories, against the records of the gateway's line."""
     for tool in ("gcc", "make", "pkg-config", "avr-gcc"):
         require_tool(tool)
     pytest.importorskip("platformio")

@@ -38,7 +38,7 @@ Spark(start("killed", "local[1]")).each(work, [{mark!r}])
 
 
 def alive(session: int) -> list[str]:
-    """The processes of a session that are no zombies."""
+    """The processes of a session that are not zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,4 +1,4 @@
-"""A host that does not read its line for a while: what the network did and what this host did are told apart."""
+"""A host that does not read its line for a while: delays of the network and of this host are counted separately."""
 
 import json
 from dataclasses import replace

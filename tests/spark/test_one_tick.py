@@ -111,7 +111,7 @@ def replayed(deployment, policy, phi, folder):
 
 
 def names(found):
-    """What anybody could order, as it was delivered: each message's own data."""
+    """The messages that have an order, as they were delivered: each message's own data."""
     return [one.data.data for one in found if isinstance(one, Delivered) and one.in_sync]
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from basestation.causality.causal_graph import Node
 from basestation.causality.truth import Send
 from basestation.observer import Observer
-from basestation.testbed.through_station import Taken
 from packet_formats.deployment import Deployment
+from tools.station_run import Taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tests.testbed.test_run import _tools  # noqa: F401
-from tools import power_runs, urgent_runs
+from tools.tables import power_runs, urgent
 
 pytestmark = pytest.mark.wide
 
@@ -49,6 +49,7 @@ def test_mica2_send_in_pairs(root):
     assert all(0 < mote["duty"] < 0.06 for mote in found["energy"]["motes"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_ten_mica2_live_for_five_months(root, seed):
     found = run(root / "examples/mica2_months.toml", "--seconds", 3600, "--seed", seed)
@@ -58,6 +59,7 @@ def test_ten_mica2_live_for_five_months(root, seed):
     assert min(days) > 150
 
 
+@pytest.mark.slow
 def test_ten_motes_live_for_half_a_year(root):
     found = run(root / "examples/micaz_months.toml", "--seconds", 660, "--seed", 3)
     fates = found["fates"]
@@ -65,13 +67,14 @@ def test_ten_motes_live_for_half_a_year(root):
     assert min(mote["days"] for mote in found["energy"]["motes"]) > 170
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
 def test_urgent_messages_do_not_wait_for_the_window(board):
     """On the grid of ten. A message that no mote forwarded waits for repair: none of a MICAz's, few of a MICA2's."""
-    without, often = (field._replace(seconds=1200.0) for field in urgent_runs.FIELDS if field.board == board)
-    schedule = urgent_runs.deployment_of(often).schedule
+    without, often = (field._replace(seconds=1200.0) for field in urgent.FIELDS if field.board == board)
+    schedule = urgent.deployment_of(often).schedule
     assert schedule is not None
-    plain, found = urgent_runs.run(without, 1), urgent_runs.run(often, 1)
+    plain, found = urgent.run(without, 1), urgent.run(often, 1)
     assert (plain.power.violations, found.power.violations) == (0, 0)
     assert found.urgent >= 20
     assert len(found.delays) == found.urgent
@@ -137,6 +140,7 @@ class Told:
         return {source for at, source in self.heard if begin <= at < end}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [False, True], ids=["", "key"])
 def test_faults_cost_what_they_take_and_at_most_two_periods(root, tmp_path, key):
     """Outside of these, 99.5% arrive; nothing is ever out of order."""

@@ -9,14 +9,13 @@ import pytest
 
 from basestation.causality.truth import VectorTruth
 from basestation.causality.violations import count_violations
-from basestation.testbed.through_station import run_field
 from packet_formats.layout import layout_of
 from tests.cli.test_listen import delivered
 from tests.testbed.graph_check import check_graph
 from tests.testbed.test_through_station import basestation
-from tools.schemes_table import (
+from tools.station_run import run_station
+from tools.tables.schemes import (
     MOTES,
-    PLACE,
     RATE,
     SCHEMES,
     SchemePoint,
@@ -45,7 +44,7 @@ def run(request, testbed, platformio):
     Motes send before they have the time, and the root's first beacons may collide with that, so when all have been
     heard in sync is chance. A run with the same seed begins the same way: a short one tells.
     """
-    field = partial(run_field, deployment_of(request.param), MOTES, rate=RATE, seed=SEED)
+    field = partial(run_station, deployment_of(request.param), MOTES, rate=RATE, seed=SEED)
     ready = next(seconds for seconds in range(4, 60, 4) if settled(field(seconds=seconds)))
     deaf = ready + 3
     after = 3 if request.param in EXACT else 60  # the others deliver a few in a minute out of order
@@ -132,19 +131,11 @@ def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, t
         assert '"gave' in live
 
 
-def test_the_page_keeps_what_is_around_the_table(root):
-    page = (root / "docs" / "evidence" / "schemes.md").read_text()
-    again = PLACE.insert(page, "nothing")
-    assert again.startswith(page[:200])
-    assert again.endswith(page[-200:])
-    assert PLACE.insert(again, "nothing") == again
-
-
 def test_the_table_has_a_row_for_each_scheme(require_tool, platformio):
     require_tool("avr-gcc")
     require_tool("simavr")
     schemes, nothing = [name for name in SCHEMES if name not in SLOW], count_violations([])
     lines = list(
-        table_of([SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0) for scheme in schemes], 10.0)
+        table_of({scheme: [SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0)] for scheme in schemes})
     )
-    assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == schemes
+    assert [line.split(" | ")[0].strip("| ") for line in lines[3:]] == schemes

@@ -65,7 +65,7 @@ def command(
     as_json: bool,
     engine: EngineOptions,
 ) -> None:
-    """Tell what became better or worse from BEFORE to AFTER.
+    """Show what became better or worse from BEFORE to AFTER.
 
     Each is a trace, a run's log, or the tables that ingest wrote, with all their runs. For a folder of several logs,
     ingest them first.

@@ -26,8 +26,15 @@ if TYPE_CHECKING:
         """
     ),
 )
-@job_options.trace_options
-@job_options.choice_options
+@job_options.measuring_options
+@click.option("--segment", type=common.Whole(1), help="Messages in a segment. [default: a million]")
+@click.option(
+    "--ties",
+    type=click.Choice(("sequence", "arrival")),
+    default="sequence",
+    show_default=True,
+    help="Between equal stamps.",
+)
 @click.option(
     "--tolerate",
     type=job_options.PERCENT,
@@ -35,8 +42,6 @@ if TYPE_CHECKING:
     help="Deliver by the ledger too, with at most this share of messages in a violation; repeatable.",
 )
 @job_options.out_option("Write continuum.parquet, continuum.csv and report.html here.")
-@common.json_option
-@job_options.engine_options
 @click.pass_context
 def command(
     ctx: click.Context,
