@@ -1,4 +1,4 @@
-"""`basestation completion`: the script for a shell, and the sources and deployments that it offers."""
+"""`basestation completion`: the script for a shell, and the completion of sources and deployments."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def command(shell: str | None) -> None:
     """
     name = shell or Path(os.environ.get("SHELL", "")).name
     if name not in WHERE:
-        raise click.UsageError(f"which shell? $SHELL names none of {', '.join(WHERE)}")
+        raise click.UsageError(f"which shell? $SHELL is none of {', '.join(WHERE)}")
     click.echo(script(name))
     if sys.stdout.isatty():
         common.note(f"To keep it: save the above to {WHERE[name]}, then open a new shell.")
@@ -102,7 +102,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 def complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the kinds of sources, the attached ports, and files for sources that take one."""
+    """Offer the kinds of sources, the attached ports, and files for sources of files."""
     from basestation.sources import plugged_in
 
     kind, at, rest = incomplete.partition("@")
@@ -123,7 +123,7 @@ def complete_deployment(ctx: click.Context, param: click.Parameter, incomplete: 
 
 
 def paths(incomplete: str, suffix: str = "") -> list[str]:
-    """The files that end in `suffix`, and the folders, which may hold some."""
+    """The files that end in `suffix`, and the folders."""
     folder, name = os.path.split(incomplete)
     found = []
     with contextlib.suppress(OSError):

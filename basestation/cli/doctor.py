@@ -1,4 +1,4 @@
-"""`basestation doctor`: find what is wrong, and say what to do about it."""
+"""`basestation doctor`: find faults, and say how to cure them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 STYLES = {GOOD: "green", WARNING: "yellow", FAILURE: "bold red"}
 LISTEN_SECONDS = 15.0
-ASK_AFTER = 1.0  # seconds: the line has settled by then
+ASK_AFTER = 1.0  # seconds for the line to settle
 TOKEN = 0xD0
 
 
@@ -59,7 +58,9 @@ TOKEN = 0xD0
     metavar="SECONDS",
     help=f"How long to listen. [default: {LISTEN_SECONDS:g}, and two periods if the motes have a schedule]",
 )
-@click.option("--ask", is_flag=True, help="Ask gateway and motes for a report instead of waiting for it.")
+@click.option(
+    "--ask", is_flag=True, help="Request a report from gateway and motes instead of waiting for one."
+)
 @click.option(
     "--rate",
     type=common.FiniteFloat(0, min_open=True),
@@ -88,25 +89,23 @@ def command(
     logs: Path,
     as_json: bool,
 ) -> None:
-    """Check this machine; with a deployment, its layout and budget; with a SOURCE, what comes from it.
+    """Check this machine; with a deployment, its layout and budget; with a SOURCE, its line and motes.
 
-    Each check is good, a warning or a failure, with its cure. doctor listens to a SOURCE for a while: is our gateway
-    there, is its line quick enough for delta, do the motes fit the deployment? The exit code is 1 if a check failed.
+    Each check is good, a warning or a failure, with its cure. doctor listens to a SOURCE for a while: is it our
+    gateway, is its line quick enough for delta, do the motes fit the deployment? The exit code is 1 if a check failed.
     """
     if ask and not sources:
-        raise click.UsageError("--ask needs a SOURCE to ask")
-    told = Table(box=SIMPLE_HEAD, padding=(0, 1))
-    for name in ("area", "check", "verdict", "finding"):
-        told.add_column(name, no_wrap=name != "finding", overflow="fold")
+        raise click.UsageError("--ask needs a SOURCE")
+    shown = common.table("area", "check", "verdict", "finding")
     verdicts = []
     for finding in _findings(sources, deployment, key, seconds, ask, rate, logs):
         verdicts.append(finding.verdict)
         if as_json:
             common.emit_json(finding, flush=True)
         else:
-            _add(told, finding)
+            _add(shown, finding)
     if not as_json:
-        common.out.print(told)
+        common.out.print(shown)
     _sum_up(verdicts)
     if FAILURE in verdicts:
         ctx.exit(1)
@@ -202,7 +201,7 @@ async def _ask(
             await source.send(packet)
         except SourceError as error:
             return failure(source.text, "downwards", str(error))
-        if not source.text.startswith("sf@"):  # a forwarder keeps acknowledgements to itself
+        if not source.text.startswith("sf@"):  # a forwarder does not pass acknowledgements on
             examination.ask(line, began)
     return None
 

@@ -41,8 +41,8 @@ def command(file: Path, deployment: Path | None, form: str) -> None:
     """Turn the JSON lines in FILE, or on standard input, into serial frames.
 
     A line is an object as `decode --json` prints it. The frame is made from `payload` (hex), `type` and `group` or,
-    with --deployment, from `message` alone; if both are there they must agree. A line that cannot be encoded, or has a
-    key that `decode` never prints, ends the command with its number and exit code 1.
+    with --deployment, only from `message`; if both are given they must agree. A line that cannot be encoded, or has a
+    key that `decode` never prints, ends the command with the line's number and exit code 1.
     """
     described = common.load_deployment(deployment) if deployment else None
     try:
@@ -55,11 +55,11 @@ def command(file: Path, deployment: Path | None, form: str) -> None:
             unsealed.look(packet)
             frame = encode_frame(encode_packet(packet))
             click.echo(frame if form == "binary" else frame.hex(" "), nl=form == "hex")
-    unsealed.tell()
+    unsealed.report()
 
 
 class _Unsealed:
-    """Counts the messages of a network with a key that came without a MIC."""
+    """Counts the messages without a MIC, in a network with a key."""
 
     def __init__(self, deployment: Deployment | None) -> None:
         self._layout = layout_of(deployment) if deployment and deployment.security.mic else None
@@ -70,10 +70,10 @@ class _Unsealed:
             mic = getattr(decode_message(packet, self._layout), "mic", b"")
             self._count += mic == bytes(self._layout.mic)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         if self._count:
             what = f"{many(self._count, 'message')} without a `mic` got one of zeros"
-            common.note(f"{what}, which everybody refuses: encode makes no MICs")
+            common.note(f"{what}, which motes and stations refuse: encode makes no MICs")
 
 
 def _packets(lines: Iterable[str], deployment: Deployment | None, name: str) -> Iterator[ActiveMessage | Ack]:
@@ -86,20 +86,9 @@ def _packets(lines: Iterable[str], deployment: Deployment | None, name: str) -> 
             if not isinstance(plain, dict):
                 raise FormatError("not an object")
             packet = packet_from_plain(plain, layout, motes)
-            encode_packet(packet)  # may refuse it
+            encode_packet(packet)  # refuses a packet that is too long
             yield packet
         except json.JSONDecodeError as error:
-            why = "cut off: the object must end on the line that it begins on"
-            if not _is_cut_off(error):
-                why = f"not JSON: {error.msg} at column {error.colno}"
-            common.fail(f"{name}: line {number}: {why}")
+            common.fail(f"{name}: line {number}: not a JSON object: {error.msg} at column {error.colno}")
         except (FormatError, PacketError, RecursionError, ValueError) as error:
             common.fail(f"{name}: line {number}: {error}")
-
-
-def _is_cut_off(error: json.JSONDecodeError) -> bool:
-    """Whether the text is valid JSON that ends too early."""
-    rest = error.doc[error.pos :].strip()
-    return error.msg.startswith(("Unterminated", "Invalid \\u")) or any(
-        word.startswith(rest) for word in ("true", "false", "null")
-    )
