@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args, get_type_hints
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -189,6 +190,24 @@ def add_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[F], F]:
         return function
 
     return add
+
+
+def grouped(options: Iterable[Callable[[Any], Any]], group: type[Any], name: str) -> Callable[[F], F]:
+    """Give a command these options as one parameter: an instance of the dataclass `group`."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def command(*args: Any, **given: Any) -> object:
+            own = {
+                field.name: given.pop(field.name)
+                for field in dataclasses.fields(group)
+                if field.name in given
+            }
+            return function(*args, **{name: group(**own)}, **given)
+
+        return cast(F, add_options(options)(command))
+
+    return decorate
 
 
 def json_option(function: F) -> F:
