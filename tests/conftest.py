@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from basestation.testbed import engine
+from basestation.testbed import emulator
 
 # Tables are as wide wherever the tests run.
 os.environ["COLUMNS"] = "110"
@@ -179,7 +179,7 @@ def testbed(require_tool: Callable[[str], str]) -> Path:
     asked = [require_tool("pkg-config"), "--exists", "simavr", "libelf"]
     if subprocess.run(asked, check=False).returncode != 0:
         require_tool("libsimavr-dev or libelf-dev")
-    return engine.build()
+    return emulator.build()
 
 
 @pytest.fixture(scope="session")

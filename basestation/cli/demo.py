@@ -22,7 +22,7 @@ from basestation.simulator.simulation import generate
 from basestation.sources import SourceError, SourceOptions, open_source
 from basestation.sources.base import Spec
 from basestation.sources.simulate import world_of
-from basestation.testbed import engine, images, truth_log
+from basestation.testbed import emulator, images, truth_log
 from basestation.testbed.testbed_trace import network_of
 from basestation.testbed.testbed_trace import trace_of as emulated_trace
 from basestation.traces.files import Trace, write_trace
@@ -139,9 +139,9 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
     if on != "simulator":
         common.note("Building the firmware and the emulator, unless they are built already ...")
         try:
-            engine.build(say=common.note)
+            emulator.build(say=common.note)
             images.programs_for(deployment, app=APP)
-        except (engine.EngineError, images.FirmwareImageError) as error:
+        except (emulator.EmulatorError, images.FirmwareImageError) as error:
             if on == "testbed":
                 common.fail(str(error))
             common.note(f"No emulated motes: {error}\nThe paper's model takes their place.")

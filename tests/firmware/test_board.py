@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from basestation.testbed import engine
+from basestation.testbed import emulator
 from basestation.testbed.node_times import local_time
 from basestation.testbed.truth_log import (
     ClockSample,
@@ -97,7 +97,7 @@ class Mote:
             else:
                 script.append(f"at {now:.6f} {line}")
         mote = ["nodes 1", f"node 0 micaz 0 0 0 0 {self.image}", *about]
-        events = engine.events_of("\n".join([*mote, *script, f"end {now:.6f}"]), self.testbed)
+        events = emulator.events_of("\n".join([*mote, *script, f"end {now:.6f}"]), self.testbed)
         assert not [event for event in events if isinstance(event, DriverFault)]
         greeting = next(event for event in events if isinstance(event, Uart))
         assert greeting.bytes.startswith(b"hello")
@@ -215,7 +215,7 @@ def sleep_on(testbed: Path, image: Path, board: str, ppm: float, seconds: int) -
     watched = [f"watch 0 {name} {at[name][0]} {at[name][1]}" for name in WATCHED]
     peeks = [f"at {seconds} peek 0 {at[f'sleeper_{name}'][0]} {at[f'sleeper_{name}'][1]}" for name in SLEEPER]
     mote = ["nodes 1", f"node 0 {board} 0 {ppm} 0 0 {image}", *watched, "clocks 0.0937"]
-    events = engine.events_of("\n".join([*mote, *peeks, f"end {seconds + 0.1}"]), testbed)
+    events = emulator.events_of("\n".join([*mote, *peeks, f"end {seconds + 0.1}"]), testbed)
     assert not [event for event in events if isinstance(event, DriverFault)]
     assert [event.cause for event in events if isinstance(event, Reset)] == ["power-on"]
     samples = [
@@ -359,7 +359,9 @@ def test_leds_leave_the_other_pins_of_their_port_to_interrupts(
     lines = (
         f"nodes 1\nnode 0 mica2 0 0 0 0 {image}\nat 0.1 peek 0 {PORTB} 1\nat 0.1 peek 0 {PORTC} 1\nend 0.2"
     )
-    high, cleared = [event.bytes[0] for event in engine.events_of(lines, testbed) if isinstance(event, Peek)]
+    high, cleared = [
+        event.bytes[0] for event in emulator.events_of(lines, testbed) if isinstance(event, Peek)
+    ]
     assert cleared == 2 * 78
     assert high == 0
 

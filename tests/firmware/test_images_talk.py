@@ -10,9 +10,9 @@ import pytest
 
 from basestation.causality.rules import Delivery
 from basestation.observer import Observer
-from basestation.testbed import engine, images
-from basestation.testbed.air import delimiter_ns, message_of
+from basestation.testbed import emulator, images
 from basestation.testbed.scenario import Node, Scenario
+from basestation.testbed.signals import delimiter_ns, message_of
 from basestation.testbed.truth_log import DriverFault, Event, Leds, Peek, ReceptionOutcome, Signal, Uart
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, load
 from packet_formats.framing import FrameDecoder, crc16, encode_frame
@@ -178,7 +178,7 @@ class Network:
         gains = {(i, j): STRENGTH[i + j] if 0 in (i, j) else BETWEEN_MOTES for i, j in links}
         nodes = tuple((instead or {}).get(number, node) for number, node in enumerate(self.nodes))
         scenario = Scenario(1, nodes, gains, clocks=0, script=(*hurry, *script), end=seconds)
-        run = Run(self.deployment, engine.events_of(scenario.text(), self.testbed))
+        run = Run(self.deployment, emulator.events_of(scenario.text(), self.testbed))
         assert not run.of(DriverFault)
         return run
 

@@ -15,9 +15,9 @@ from basestation.arrivals import Arrival
 from basestation.live.guard import Verdict
 from basestation.live.happenings import Delivered
 from basestation.live.station import Station
-from basestation.testbed import engine, images
-from basestation.testbed.air import delimiter_ns, message_of
+from basestation.testbed import emulator, images
 from basestation.testbed.scenario import Node, Scenario
+from basestation.testbed.signals import delimiter_ns, message_of
 from basestation.testbed.truth_log import DriverFault, Event, Leds, Signal, Uart
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
 from packet_formats.framing import FrameDecoder, encode_frame
@@ -131,7 +131,7 @@ class Network:
         gains = dict.fromkeys(permutations(range(len(self.nodes)), 2), -60)
         ordered = tuple(sorted([*self.begin(), *script], key=lambda line: float(line.split()[1])))
         scenario = Scenario(1, self.nodes, gains, clocks=0, script=ordered, end=SECONDS)
-        events = engine.events_of(scenario.text(), self.testbed)
+        events = emulator.events_of(scenario.text(), self.testbed)
         assert not [event for event in events if isinstance(event, DriverFault)]
         return Run(self.deployment, events)
 

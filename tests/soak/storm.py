@@ -36,12 +36,12 @@ from basestation.live.deciding import again
 from basestation.live.happenings import Arrived, Delivered, Happening
 from basestation.live.runner import past_due
 from basestation.live.station import Station
-from basestation.testbed import engine, faults, images, topologies
-from basestation.testbed.air import message_of
+from basestation.testbed import emulator, faults, images, topologies
 from basestation.testbed.judge import decoded, follow, messages_of
 from basestation.testbed.recorded_messages import Sent
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in
+from basestation.testbed.signals import message_of
 from basestation.testbed.truth_log import Event, Power, Reset, Signal, Uart, read
 from packet_formats.air import air_format
 from packet_formats.boards import BOARDS
@@ -171,7 +171,7 @@ def emulate(
     def run(seconds: float, script: tuple[str, ...]) -> list[Event]:
         wish = Wish(seed=number, seconds=seconds, script=script)
         scenario = assemble([network], topology, programs, place, wish).text()
-        with engine.start(engine.build(), scenario, place / "truth") as going:
+        with emulator.start(emulator.build(), scenario, place / "truth") as going:
             going.finish()
         return list(read(place / "truth"))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from basestation.testbed import engine
+from basestation.testbed import emulator
 from basestation.testbed.energy import Battery, StatesLog
 from basestation.testbed.judge import judge
 from basestation.testbed.testbed_report import lines_of
@@ -158,7 +158,7 @@ def run(testbed: Path, image: Path, *lines: str) -> list[object]:
         "end 4.03",
         "",
     ]
-    return list(engine.events_of("\n".join(text), testbed))
+    return list(emulator.events_of("\n".join(text), testbed))
 
 
 @pytest.mark.parametrize("start_cycles", [16384, 1024])

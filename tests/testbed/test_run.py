@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.cli.testbed import command
-from basestation.testbed import engine, images
+from basestation.testbed import emulator, images
 from basestation.testbed.truth_log import RecordedEvent, Uart, read
 from packet_formats.deployment import load
 
@@ -181,8 +181,8 @@ def test_tshark_decodes_the_ether(tmp_path, require_tool):
 
 def test_the_scenario_names_the_line_that_is_wrong(tmp_path):
     with (
-        engine.start(engine.build(), "nodes 1\nnode 7 micaz 0 0 0 0 /none\n", tmp_path / "truth") as bad,
-        pytest.raises(engine.EngineError, match="2"),
+        emulator.start(emulator.build(), "nodes 1\nnode 7 micaz 0 0 0 0 /none\n", tmp_path / "truth") as bad,
+        pytest.raises(emulator.EmulatorError, match="2"),
     ):
         bad.finish()
 

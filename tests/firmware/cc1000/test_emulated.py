@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
-from basestation.testbed import engine
-from basestation.testbed.air import delimiter_ns
+from basestation.testbed import emulator
+from basestation.testbed.signals import delimiter_ns
 from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Signal
 from packet_formats.boards import MICA2
 from packet_formats.deployment import CRYSTAL_HZ
@@ -89,7 +89,7 @@ def test_a_mote_of_another_band_hears_and_answers_there_alone(
     lines = ["nodes 1", f"node 0 mica2 0 0 0 0 {image}"]
     for number, khz in enumerate(carriers.values()):
         lines.append(f"at {0.3 + 0.1 * number:.1f} inject {khz} {DBM} mica2 {air.hex()}")
-    run = Run(engine.events_of("\n".join([*lines, "end 0.8"]), testbed))
+    run = Run(emulator.events_of("\n".join([*lines, "end 0.8"]), testbed))
     assert not [event for event in run.events if isinstance(event, DriverFault)]
     (answer,) = run.signals(0)
     (heard,) = [event for event in run.signals(None) if event.khz == carriers[band]]
@@ -115,7 +115,7 @@ def run(testbed: Path, require_tool: Callable[[str], str], image: Path, version:
         at = 0.3 + 0.1 * number + number * BIT_NS / 1e9
         lines.append(f"at {at:.9f} inject {MICA2.carrier_khz[version][0]} {DBM} mica2 {air.hex()}")
         lines.append(f"at {at + 0.09:.9f} peek 0 {rx + LAG} 1")
-    return Run(engine.events_of("\n".join(lines), testbed))
+    return Run(emulator.events_of("\n".join(lines), testbed))
 
 
 def test_each_frame_is_heard_and_answered(run: Run, version: int) -> None:
