@@ -23,6 +23,7 @@ from basestation.views.visible_text import visible_segments
 from packet_formats.phrases import visible
 
 if TYPE_CHECKING:
+    from basestation.journal.reader import Journal
     from packet_formats.deployment import Deployment
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -316,3 +317,9 @@ def with_key(
         return keys.with_key(described, path, key)
     except ValueError as error:
         fail(str(error))
+
+
+def deployment_of(journal: "Journal", path: Path | None, key: Path | None) -> "Deployment":
+    """The deployment in the file `path`, or else in the log, with its key, if there is one."""
+    described = load_deployment(path) if path else journal.deployment
+    return with_key(described, path, key, needed=False)
