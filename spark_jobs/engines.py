@@ -37,7 +37,6 @@ Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """How a function is applied to many tasks (`Engine.each`)."""
 Frame = Any
 """Rows: a table of Arrow's on this machine, a DataFrame on Spark."""
-PIECE = 1 << 19  # rows of a frame that one task takes on this machine
 
 
 class Cores:

@@ -69,8 +69,8 @@ if TYPE_CHECKING:
     multiple=True,
     envvar="CAUSEWAY_KEEP",
     metavar="DAYS|GB",
-    help="Keep the log so long, such as 30d, or so much of it, such as 20GB; may be given twice. A new run begins each "
-    "day, and the oldest ones in the folder of --log are removed.",
+    help="Delete runs in the folder of --log beyond this age, such as 30d, or this size, such as 20GB; may be given "
+    "twice. A new run begins each day.",
 )
 @click.option(
     "--serve",
@@ -79,16 +79,19 @@ if TYPE_CHECKING:
     metavar="[HOST[:PORT]]",
     envvar="CAUSEWAY_SERVE",
     help=f"Also be a serial forwarder, for TinyOS 1 on port {sf_protocol.PORT[1]} and 2 on {sf_protocol.PORT[2]}; "
-    "for this machine only unless HOST says otherwise. Clients of other machines only read.",
+    "without HOST for this machine only. Clients of other machines can only read.",
 )
 @click.option(
     "--serve-control",
     is_flag=True,
     envvar="CAUSEWAY_SERVE_CONTROL",
-    help="Let clients of other machines send to motes, too: anybody who reaches the port.",
+    help="Allow clients of other machines to send to motes: anyone who reaches the port can.",
 )
 @click.option(
-    "--patient", is_flag=True, envvar="CAUSEWAY_PATIENT", help="Wait for a source that isn't there yet."
+    "--patient",
+    is_flag=True,
+    envvar="CAUSEWAY_PATIENT",
+    help="Wait for a source that is missing at the start.",
 )
 @common.key_option()
 @output_options.options
@@ -111,7 +114,7 @@ def command(
     several are gateways of one network. Without a SOURCE, listen uses MOTECOM, or the deployment's source, or the port
     that looks like a gateway's.
 
-    Ctrl-C ends it: what is held is delivered, a summary is printed, and the exit code is 0.
+    Ctrl-C ends the run: held messages are delivered, a summary is printed, and the exit code is 0.
     """
     if serve_control and serve is None:
         raise click.UsageError("--serve-control is for the clients of --serve")
@@ -187,7 +190,7 @@ def _listen(
 
 
 def _read_keep(texts: Sequence[str], logs: Path | None) -> Keep | None:
-    """The value of `--keep`. A usage error if it is none, or if there is no log."""
+    """The value of `--keep`; a usage error for a wrong value, or without a log."""
     try:
         keep = parse_keep(texts)
     except ValueError as error:
@@ -198,7 +201,7 @@ def _read_keep(texts: Sequence[str], logs: Path | None) -> Keep | None:
 
 
 def _judge(runner: Runner) -> None:
-    """End with a fault if the log is not whole, or if nothing that came could be read."""
+    """End with a fault if the log is not complete, or if no packet could be read."""
     if runner.unlogged:
         common.fail(f"{many(runner.unlogged, 'record')} could not be written to the log")
     if runner.unsynced:
@@ -207,7 +210,7 @@ def _judge(runner: Runner) -> None:
 
 
 def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
-    """Where to serve: both versions on their own ports, or the deployment's version on the port that was named."""
+    """Where to serve: both versions on their own ports, or the deployment's version on the given port."""
     host, port = network_options.served_at("--serve", serve)
     return host, dict(sf_protocol.PORT) if port is None else {deployment.network.tinyos: port}
 
@@ -215,7 +218,7 @@ def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
 async def _serve(forwarder: Forwarder, host: str, ports: dict[int, int]) -> None:
     try:
         await forwarder.open(host, ports)
-    except (OSError, ValueError) as error:  # ValueError: what can't be a host's name at all
+    except (OSError, ValueError) as error:  # ValueError: not a host's name at all
         reason = (error.strerror if isinstance(error, OSError) else None) or "no such host"
         raise SourceError(f"--serve: can't serve on {host}: {reason}") from None
     network_options.warn_if_everywhere("--serve", host)
@@ -229,11 +232,11 @@ def _ports(forwarder: Forwarder) -> str:
 def _served(counters: ServingCounters) -> str:
     text = f"served {many(counters.served, 'client')}: {many(counters.forwarded, 'message')} to them, "
     text += f"{counters.sent} from them sent, {counters.refused} refused"
-    return text + f"; {counters.dropped} too slow, {counters.strangers} turned away"
+    return text + f"; {counters.dropped} too slow, {counters.strangers} refused access"
 
 
 def _down(sources: Sequence[Source]) -> Send:
-    """Make the function that sends a client's packet down every line. It fails only if all lines fail."""
+    """A function that sends a client's packet down every line. It fails only if all lines fail."""
 
     async def send(packet: bytes) -> None:
         failures = []

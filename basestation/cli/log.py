@@ -93,7 +93,7 @@ def _listed(path: Path) -> dict[str, Any]:
 
 
 def _state(path: Path, last: JournalSegment) -> str:
-    """How the run ended, if it has. A writer that was killed leaves its lock behind, and no end mark."""
+    """How the run ended, if it has. A killed writer leaves its lock, and no end mark."""
 
     if locking.is_taken(path):
         return "being written"

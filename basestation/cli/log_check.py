@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
 
 
-@click.command(
-    epilog=common.example(
-        """
-        basestation log verify logs
-        """
-    )
-)
+@click.command(epilog=common.example("basestation log verify logs"))
 @folder_argument
 @click.option(
     "--again", is_flag=True, help="Decide every frame again, and compare with the decisions in the log."
@@ -122,7 +116,7 @@ def _verify_again(path: Path, deployment: Path | None, key: Path | None, as_json
     from basestation.live.deciding import again
 
     journal = read_journal(path)
-    described = _to_decide(journal, deployment, key)
+    described = common.deployment_of(journal, deployment, key)
     if journal.header.mics == "checked" and described.key is None:
         raise JournalError(f"{path}: its MICs were checked; give the network's key by --key FILE")
     found = again(journal, described, lambda fault: None)
@@ -141,11 +135,6 @@ def _verify_again(path: Path, deployment: Path | None, key: Path | None, as_json
             f"{path}: decisions differ: they were made by other rules (decider {journal.header.decider}), or with "
             "another deployment or key; `basestation log decide` makes them again by this version's rules"
         )
-
-
-def _to_decide(journal: Journal, deployment: Path | None, key: Path | None) -> Deployment:
-    described = common.load_deployment(deployment) if deployment else journal.deployment
-    return common.with_key(described, deployment, key, needed=False)
 
 
 @click.command(
@@ -172,7 +161,9 @@ def decide(folder: Path, deployment: Path | None, key: Path | None, as_json: boo
     def work(path: Path) -> None:
         journal = read_journal(path)
         with progress(len(journal.paths), "deciding") as advance:
-            count = deciding.decide(journal, _to_decide(journal, deployment, key), LogFaults(), advance)
+            count = deciding.decide(
+                journal, common.deployment_of(journal, deployment, key), LogFaults(), advance
+            )
         if as_json:
             common.emit_json({"folder": path, "run": journal.header.run, "decisions": count})
         else:
@@ -198,13 +189,7 @@ def _end(summary: Summary, live: bool) -> str:
     return ENDS.get(summary.end.how, "ended in a way that this version does not know")
 
 
-@click.command(
-    epilog=common.example(
-        """
-        basestation log repair logs/20250301T120000Z-1f2e3d
-        """
-    )
-)
+@click.command(epilog=common.example("basestation log repair logs/20250301T120000Z-1f2e3d"))
 @folder_argument
 def repair(folder: Path) -> None:
     """Make the logs in FOLDER readable, up to what is damaged.

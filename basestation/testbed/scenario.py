@@ -1,4 +1,4 @@
-"""A scenario: a whole run as plain values, and as the text that the engine reads (docs/reference/testbed.md).
+"""A scenario: a whole run as plain values, and as the text that the engine reads (firmware/testbed/scenario.c).
 
 All random values are drawn here from the seed, for each node separately: one more node changes no other.
 """

@@ -34,11 +34,10 @@ from basestation.analysis.sql import query
 from basestation.journal.decision import MICS_UNCHECKED
 from basestation.journal.parquet_parts import PARTS, mics_in, part_paths
 from basestation.journal.recovery import write_whole
-from basestation.traces import schema
-from basestation.traces.files import open_table
-from basestation.traces.present import present, wrong_column
-from packet_formats import deployment as deployments
-from packet_formats.deployment import DeploymentError
+from basestation.traces.files import TraceError, open_table
+from basestation.traces.footers import Footer
+from basestation.traces.present import present
+from basestation.traces.schema import messages_schema
 from packet_formats.phrases import many
 from spark_jobs.engines import Cores, Engine, EngineOptions, Spark, chosen
 from spark_jobs.health.link_tables import check_motes, links
@@ -105,20 +104,17 @@ def _read(path: Path) -> tuple[pa.Table, str]:
     """The messages of a part and the name of its run."""
     try:
         with path.open("rb") as raw, open_table(raw) as file:
-            said = file.schema_arrow.metadata or {}
-            if schema.wrong_format(said) or schema.META_RUN not in said:
-                raise JobError("not a part of a log of Causeway")
-            for name in COLUMNS:
-                if fault := wrong_column(file.schema_arrow, name, schema.messages_schema()):
-                    raise JobError(f"not a part of a log of Causeway: {fault}")
-            table = present(file.read(columns=list(COLUMNS)), COLUMNS, schema.messages_schema())
-            described = deployments.parse(said.get(schema.META_DEPLOYMENT, b"").decode(errors="replace"))
-            check_motes(column(table, "source"), described, "can't be counted")
-            if described.security.mic:  # a stray has no life, so it shows no losses
+            footer = Footer(file.metadata, lambda column: 0)
+            footer.check_format()
+            footer.check(messages_schema())
+            table = present(file.read(columns=list(COLUMNS)), COLUMNS, messages_schema())
+            deployment = footer.deployment()
+            check_motes(column(table, "source"), deployment, "can't be counted")
+            if deployment.security.mic:  # a stray has no life, so it shows no losses
                 table = table.filter(file.read(columns=["in_sync"])["in_sync"])
-            return table.replace_schema_metadata(), said[schema.META_RUN].decode(errors="replace")
-    except DeploymentError as error:
-        raise JobError(f"its deployment can't be read: {error}") from None
+            return table.replace_schema_metadata(), footer.run
+    except TraceError as error:
+        raise JobError(str(error)) from None
     except (OSError, pa.ArrowException) as error:
         raise JobError(f"can't be read, it may have been cut off: {one_line(error)}") from None
 

@@ -1,4 +1,4 @@
-"""Reads the tables of `ingest` for other jobs, in pieces of a run."""
+"""Reads the tables of `ingest` for other jobs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,7 +19,7 @@ from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from spark_jobs.engines import PIECE, Engine, EngineOptions, chosen
+from spark_jobs.engines import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.storage import Place, listed, place, reading
 from spark_jobs.tables.inputs import Group, Input
@@ -73,17 +71,6 @@ class StoredRun:
         parts = listed(self.folder(table), "[0-9]*.parquet")
         return parts or [self.folder(table) / f"{table}.parquet"]
 
-    def batches(
-        self, table: str, columns: Sequence[str], path: Place, groups: Sequence[int]
-    ) -> Iterator[pa.Table]:
-        """The rows of some row groups of a file, in batches. `JobError` says what is wrong with it."""
-        with self._readable(path) as file:
-            wanted = schema_of(table)
-            self._check(path, file.schema_arrow, wanted, columns)
-            stored = stored_columns(file.schema_arrow.names, columns)
-            for batch in file.iter_batches(ROWS, groups, columns=stored):
-                yield present(pa.Table.from_batches([batch]), columns, wanted)
-
     @contextmanager
     def _readable(self, path: Place) -> Iterator[pq.ParquetFile]:
         try:
@@ -109,45 +96,40 @@ class StoredRun:
             return table == "messages" and "stamp" not in file.schema_arrow.names
 
     def pieces(self, table: str) -> list[Piece]:
-        """A table in pieces that tasks can read, in order."""
-        sizes: list[int] = []
-        places: list[tuple[Place, int]] = []
+        """The parts of a table, in order, checked."""
+        rows = 0
         for path in self.files(table):
             with self._readable(path) as file:
                 self._check(path, file.schema_arrow, schema_of(table), ["mono_ns"])
-                sizes += [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
-                places += [(path, at) for at in range(file.num_row_groups)]
-        if sum(sizes) != self.counts.get(table, sum(sizes)):
+                rows += file.metadata.num_rows
+        if rows != (wrote := self.counts.get(table, rows)):
             raise JobError(
-                f"{self.folder(table)}: {sum(sizes)} rows, and ingest wrote {self.counts[table]}: a part is gone; "
+                f"{self.folder(table)}: {rows} rows, and ingest wrote {wrote}: a part is missing; "
                 "ingest --again brings it back"
             )
-        whose = np.cumsum([0, *sizes])[:-1] // PIECE
-        return [
-            Piece(self, table, tuple(places[at] for at in np.flatnonzero(whose == number).tolist()))
-            for number in np.unique(whose)
-        ]
+        return [Piece(self, table, path) for path in self.files(table)]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some row groups of a run's table, each with its file."""
+    """A part of a run's table: what one task reads."""
 
     run: StoredRun
     table: str
-    places: tuple[tuple[Place, int], ...]
-
-    @property
-    def path(self) -> Place:
-        return self.places[0][0]
+    path: Place
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        for path, groups in groupby(self.places, key=lambda one: one[0]):
-            yield from self.run.batches(self.table, columns, path, [group for _, group in groups])
+        """Its rows, in batches. `JobError` says what is wrong with the file."""
+        with self.run._readable(self.path) as file:
+            wanted = schema_of(self.table)
+            self.run._check(self.path, file.schema_arrow, wanted, columns)
+            stored = stored_columns(file.schema_arrow.names, columns)
+            for batch in file.iter_batches(ROWS, columns=stored):
+                yield present(pa.Table.from_batches([batch]), columns, wanted)
 
 
 def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[str, str]]:
-    """The pieces of these tables of all runs, and why runs have none that can't be read."""
+    """The pieces of these tables of all runs, and the faults of runs that can't be read."""
     found, faults = [], {}
     for run in runs:
         try:

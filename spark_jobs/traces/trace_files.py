@@ -147,7 +147,7 @@ def _check_stored(trace: TraceFiles, stored: StoredRun) -> None:
         )
     if trace.rows != (wrote := stored.counts.get("messages", trace.rows)):
         raise TraceFault(
-            f"{trace.folder}: {trace.rows} rows, and ingest wrote {wrote}: a part is gone; "
+            f"{trace.folder}: {trace.rows} rows, and ingest wrote {wrote}: a part is missing; "
             "ingest --again brings it back"
         )
     if trace.events is None and stored.counts.get("events"):

@@ -208,7 +208,7 @@ def gateway(
 
 
 def message(tinyos: int, group: int, am_type: int, data: bytes) -> ActiveMessage:
-    """A frame of somebody else's."""
+    """A frame of another application."""
     return decode_am(
         tinyos,
         bytes([0xFF, 0xFF, am_type, group, len(data)]) + data

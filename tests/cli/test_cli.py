@@ -28,7 +28,7 @@ from basestation.cli.analyse import JOBS
 from basestation.cli.analyse import command as analyse
 from tests.waiting import wait_until
 
-MOST_OPTIONS = 321  # over all commands; 220 is the goal
+MOST_OPTIONS = 278  # over all commands; 220 is the goal
 
 COMMAND = """
 import click
@@ -222,16 +222,10 @@ def test_the_shell_can_ask_for_completions() -> None:
     assert answer.stdout == "plain,simulate\n"
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"basestation {__version__}\n"
-
-
 def test_python_dash_m() -> None:
     command = [sys.executable, "-m", "basestation", "--version"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith(
-        "basestation "
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"basestation {__version__}\n"
 
 
 # Exit codes
@@ -252,12 +246,20 @@ def test_python_dash_m() -> None:
     ],
 )
 def test_exit_codes(
-    fake: Callable[..., "subprocess.Popen[str]"], args: list[str], code: int, says: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    args: list[str],
+    code: int,
+    says: str,
 ) -> None:
-    returned, stdout, stderr = finish(fake(*args))
+    (tmp_path / "exiting_command.py").write_text(COMMAND)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(cli.COMMANDS, "fake", ("exiting_command", "A stand-in."))
+    returned = cli.main(args)
+    stdout, stderr = capsys.readouterr()
     assert (returned, stdout) == (code, "")
     assert says in stderr
-    assert "Traceback" not in stderr
     if not says:
         assert stderr == ""
 
@@ -310,9 +312,7 @@ def test_a_full_disk_is_a_fault(fake: Callable[..., "subprocess.Popen[str]"]) ->
 @pytest.mark.parametrize(
     ("module", "hint"),
     [
-        ("numba", "pip install '.[analysis]'"),
         ("matplotlib.pyplot", "pip install '.[analysis]'"),
-        ("pyspark", "pip install '.[spark]'"),
         ("pyarrow", "pip install '.'"),
     ],
 )
@@ -400,16 +400,6 @@ def test_json_refuses_what_it_cannot_say() -> None:
         common.emit_json({"a": object()})
 
 
-def test_json_option() -> None:
-    @click.command()
-    @common.json_option
-    def command(as_json: bool) -> None:
-        common.emit_json({"as_json": as_json})
-
-    for args, expected in (([], False), (["--json"], True), (["-j"], True)):
-        assert json.loads(CliRunner().invoke(command, args).stdout) == {"as_json": expected}
-
-
 def test_notes_go_to_stderr_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     common.note("kn[3] is [bold]not[/bold] markup " + "x" * 300)
     shown = capsys.readouterr()
@@ -440,21 +430,12 @@ def describe(path: Path) -> "click.testing.Result":
     return CliRunner().invoke(command, ["--deployment", str(path)])
 
 
-def test_a_deployment_is_loaded(tmp_path: Path) -> None:
-    path = tmp_path / "deployment.toml"
-    path.write_text(DEPLOYMENT)
-    result = describe(path)
-    assert (result.exit_code, result.stdout) == (0, "field\n")
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (None, "No such file or directory"),
         (b"\xff\xfe", "UTF-8"),
-        (b"not toml", "TOML"),
         (DEPLOYMENT.replace("epsilon = 10", "epsilon = -1").encode(), "clock.epsilon = -1"),
-        (DEPLOYMENT.replace("delta = 20", "delta = 20\ndelat = 20").encode(), "delat"),
     ],
 )
 def test_a_wrong_deployment_is_a_clear_fault(tmp_path: Path, content: bytes | None, says: str) -> None:
@@ -465,15 +446,6 @@ def test_a_wrong_deployment_is_a_clear_fault(tmp_path: Path, content: bytes | No
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: {path}: ")
     assert says in result.stderr
-
-
-def test_an_optional_deployment_may_be_absent() -> None:
-    @click.command()
-    @common.deployment_option(required=False)
-    def command(deployment: Path | None) -> None:
-        click.echo(str(deployment))
-
-    assert CliRunner().invoke(command, []).stdout == "None\n"
 
 
 @pytest.fixture
@@ -529,18 +501,6 @@ def test_progress_ends_when_the_work_fails(terminal: io.StringIO) -> None:
     with pytest.raises(KeyboardInterrupt):
         work()
     assert "\x1b[?25h" in terminal.getvalue()  # the cursor is back
-
-
-def test_the_tool_helper_skips_here_and_fails_in_ci(
-    require_tool: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert require_tool("sh")
-    monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception):
-        require_tool("no-such-tool")
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception):
-        require_tool("no-such-tool")
 
 
 def test_a_closed_output_is_a_fault_and_a_closed_input_is_empty(root: Path) -> None:

@@ -141,7 +141,7 @@ def buffer(payload: bytes) -> bytes:
     st.sampled_from([b"\1\0", b"\0\1", b"\0\0"]),
 )
 def test_what_is_recovered_was_sent(pieces: list[tuple[int, int, bool]], tail: bytes) -> None:
-    """Among clean lines, some cut off anywhere and run together anyhow give no packet that nobody sent."""
+    """Clean lines, some cut off or run together anywhere, give only packets that were sent."""
     sent = [clock.to_bytes(4, "little") + tail * 3 for clock, _, _ in pieces]
     text = (buffer(bytes(10)).hex() + "\n") * 7
     for payload, (_, kept, joined) in zip(sent, pieces, strict=True):
@@ -326,7 +326,7 @@ def test_a_data_message_of_no_mote_is_marked_and_not_dropped(root: Path) -> None
     assert second["message"]["source"] == 10
     result = run("-d", str(path), stdin=line)
     assert "no mote of this deployment" in result.stdout.splitlines()[1]
-    assert "1 message from a source that is no mote" in result.stderr
+    assert "1 message from a source that is not a mote" in result.stderr
 
 
 def test_readable_lines() -> None:

@@ -1,6 +1,5 @@
 """`basestation doctor`: what each check says of a machine, a deployment and a line, and how the command puts it."""
 
-import io
 import json
 import os
 import re
@@ -122,23 +121,12 @@ def test_tools_that_are_there_say_their_version(monkeypatch):
     } == {"good"}
 
 
-def test_a_compiler_without_its_library(monkeypatch):
-    tools(monkeypatch, avr_gcc=(1, "fatal error: avr/io.h"), avr_gcc_version=(0, "avr-gcc 5.4.0"))
-    assert check_machine.toolchain().verdict == "warning"
-    assert "avr/io.h" in check_machine.toolchain().text
-
-
 @pytest.mark.parametrize(
     ("said", "verdict"), [('version "1.8.0_392"', "warning"), ('version "17.0.9"', "good"), ("?", "warning")]
 )
 def test_java_must_be_new_enough_for_spark(monkeypatch, said, verdict):
     tools(monkeypatch, java=(0, said))
     assert check_machine.java().verdict == verdict
-
-
-def test_libraries_of_the_testbed(monkeypatch):
-    tools(monkeypatch, gcc=(0, ""), make=(0, ""), pkg_config=(1, ""))
-    assert check_machine.testbed().text == "emulated motes need simavr, libelf"
 
 
 LINE = ports.SerialPort("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
@@ -152,7 +140,6 @@ MODEM = ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
         (LINE, "permission", "failure"),
         (LINE, "busy", "warning"),
         (MODEM, "permission", "warning"),
-        (ports.SerialPort("/dev/ttyS0"), "failed", "warning"),
     ],
 )
 def test_ports(monkeypatch, port, kind, verdict):
@@ -199,7 +186,6 @@ def test_disk(monkeypatch, tmp_path, free, verdict):
     [
         ("xterm", "utf-8", (100, 40), "good"),
         ("dumb", "utf-8", (100, 40), "warning"),
-        ("xterm", "ascii", (100, 40), "warning"),
         ("xterm", "UTF-8", (60, 40), "warning"),
     ],
 )
@@ -212,13 +198,6 @@ def test_terminal(monkeypatch, term, encoding, size, verdict):
     monkeypatch.setattr(check_machine.sys, "stdout", Screen())
     monkeypatch.setattr(check_machine.shutil, "get_terminal_size", lambda: os.terminal_size(size))
     assert check_machine.terminal({"TERM": term}).verdict == verdict
-
-
-def test_no_terminal_is_no_good_one(monkeypatch):
-    monkeypatch.setattr(check_machine.sys, "stdout", io.StringIO())
-    finding = check_machine.terminal({"TERM": "xterm"})
-    assert finding.verdict == "warning"
-    assert "--view lines" in finding.cure
 
 
 def test_clock(monkeypatch):
@@ -239,7 +218,7 @@ def test_the_examples_are_well_but_anybody_can_send_in_their_name(root, name):
     _, open_to_all, *others = check_deployment.examine(load(root / "examples" / f"{name}.toml"))
     assert {finding.verdict for finding in others} == {"good"}
     assert (open_to_all.check, open_to_all.verdict) == ("protection", "warning")
-    assert "anybody with a radio can send in this network's name" in open_to_all.text
+    assert "any radio can send in this network's name" in open_to_all.text
     assert "give the network a key" in open_to_all.cure
 
 

@@ -30,7 +30,7 @@ KEYS = (
     "rebuilt",
 )
 DEEP = '{"a":' * 3000 + "1" + "}" * 3000
-# As JSON: what is no value of some key, and what is a strange one.
+# As JSON: wrong or strange values of keys.
 VALUES = (
     "null",
     "true",

@@ -204,7 +204,7 @@ def test_through_a_forwarder_nobody_can_tell(here):
 
 
 def test_an_order_goes_down_while_a_run_listens():
-    """As the full screen sends it: the run reads the line, and tells of the acknowledgement."""
+    """As the full screen sends it: the run reads the line, and reports the acknowledgement."""
 
     async def scene(end):
         source = open_source(end.text, 0, SourceOptions(network()))

@@ -209,7 +209,7 @@ def test_parts_that_are_not_sound(tmp_path, whole, told, spark):
     assert {run: line["received"] for run, line in lines.items()} == {GOOD: good, "bad": good}
     for number, damage in enumerate(damages):
         mine = [line for line in err.splitlines() if f"{number + 100:06}.parquet" in line]
-        words = {foreign: "not a part of a log", another_run: "another run", a_folder: "not a file"}
+        words = {another_run: "another run", a_folder: "not a file"}
         expected = words.get(damage, FILES[damage].replace("3 motes", "10 motes"))
         assert any(says(line, f"{expected}|cut off") for line in mine), damage.__name__
 

@@ -65,14 +65,6 @@ def test_a_scheme_that_sends_once_a_tick_has_a_world_of_its_own(by_job):
     assert found[0]["arrived"] != found[1]["arrived"] or found[0]["hold"] != found[1]["hold"]
 
 
-def test_a_trace_can_be_given_either_way(tmp_path, by_job):
-    write_trace(trace_with(), tmp_path / "run")
-    asked = ["--policy", "dapw", "--phi", "40", "--scheme", "kn", "--scheme", "vector"]
-    found = by_job(tmp_path / "run", *asked, *ALONE)
-    assert {row["run"] for row in found} == {trace_with().run}
-    assert found == by_job("--trace", tmp_path / "run", *asked, *ALONE)
-
-
 def test_spark_gives_the_same(tmp_path, by_job, spark):
     asked = [*SWEEP, "--scheme", "scalar", "--scheme", "shlc"]
     assert by_job(*asked, "--spark") == by_job(*asked, *ALONE)

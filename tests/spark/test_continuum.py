@@ -277,40 +277,11 @@ def test_the_command_writes_tables_and_a_page_that_needs_nothing(tmp_path, simul
     assert "fetch" not in page
 
 
-def test_the_command_without_json_is_a_table(tmp_path, simulated, capsys):
-    folder = written(tmp_path / "trace", simulated, events=None)
-    assert (
-        run("continuum", [str(folder), "--no-spark", "--scheme", "dpc2", "--scheme", "hlc", "--phi", "40"])
-        == 0
-    )
-    out = capsys.readouterr().out
-    assert "dpc2" in out
-    assert "hlc 4 bits) can't be answered: the trace carries kn stamps" in out
-
-
-def test_one_bad_trace_does_not_keep_the_others_back(tmp_path, simulated, capsys):
-    good = written(tmp_path / "good", simulated)
-    code = run("continuum", [str(tmp_path / "none"), str(good), "--no-spark", "--scheme", "dpc1", "--json"])
-    assert code == 1
-    captured = capsys.readouterr()
-    assert "does not exist" in captured.err
-    assert captured.out.count("\n") == 2 * (2 + 2 * 6)
-
-
-def cut_off(folder: Path, trace: Trace) -> None:
-    path = folder / "messages.parquet"
-    path.write_bytes(path.read_bytes()[:-200])
-
-
 def cut_in_the_middle(folder: Path, trace: Trace) -> None:
     path = folder / "messages.parquet"
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 4 : len(raw) // 2] = bytes(len(raw) // 2 - len(raw) // 4)
     path.write_bytes(raw)
-
-
-def foreign(folder: Path, trace: Trace) -> None:
-    pq.write_table(pa.table({"a": [1]}), folder / "messages.parquet")
 
 
 def foreign_type(folder: Path, trace: Trace) -> None:
@@ -320,11 +291,6 @@ def foreign_type(folder: Path, trace: Trace) -> None:
         place, "heard", pa.array(trace.messages["heard"].to_numpy().astype(float))
     )
     pq.write_table(other.replace_schema_metadata(metadata), folder / "messages.parquet")
-
-
-def other_events(folder: Path, trace: Trace) -> None:
-    metadata = pq.read_schema(folder / "events.parquet").metadata | {b"causeway.run": b"another"}
-    pq.write_table(trace.events.replace_schema_metadata(metadata), folder / "events.parquet")
 
 
 def mixed_parts(folder: Path, trace: Trace) -> None:
@@ -340,11 +306,6 @@ def newer(folder: Path, trace: Trace) -> None:
     pq.write_table(trace.messages.replace_schema_metadata(metadata), folder / "messages.parquet")
 
 
-def empty(folder: Path, trace: Trace) -> None:
-    for path in folder.iterdir():
-        path.unlink()
-
-
 def no_rows(folder: Path, trace: Trace) -> None:
     metadata = pq.read_schema(folder / "messages.parquet").metadata
     pq.write_table(trace.messages.slice(0, 0).replace_schema_metadata(metadata), folder / "messages.parquet")
@@ -358,10 +319,6 @@ def changed(folder: Path, trace: Trace, name: str, at: int, value) -> None:
     field = trace.messages.schema.field(place)
     table = trace.messages.set_column(place, field, pa.array(values, field.type))
     pq.write_table(table.replace_schema_metadata(metadata), folder / "messages.parquet")
-
-
-def stranger(folder: Path, trace: Trace) -> None:
-    changed(folder, trace, "source", 17, 6)
 
 
 def clock_back(folder: Path, trace: Trace) -> None:
@@ -393,16 +350,11 @@ def short_stamp(folder, trace):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (cut_off, "messages.parquet can't be read, it may have been cut off"),
         (cut_in_the_middle, "messages.parquet: damaged"),
-        (foreign, "a foreign schema, no file of a trace"),
         (foreign_type, "a foreign schema: heard is double, not int64"),
-        (other_events, "mixed runs"),
         (mixed_parts, "mixed runs"),
         (newer, "format 9, this version reads formats 1 and 2"),
-        (empty, "holds neither messages.parquet nor parts of it"),
         (no_rows, "no message of this run has the network's time"),
-        (stranger, "row 17: mote 6, but the deployment has 6 motes"),
         (clock_back, "row 900: the observer's clock runs backwards"),
         (batch_back, "row 900: batches are not in order"),
         (twice, "some messages are there twice"),

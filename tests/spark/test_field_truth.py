@@ -6,14 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from basestation.journal.field_truth import FieldReader
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, generate
-from basestation.traces.files import read_trace, write_trace
+from basestation.traces.files import write_trace
 from basestation.traces.schema import LATER
 from packet_formats.keys import write_key
 from packet_formats.layout import layout_of
@@ -137,33 +136,6 @@ def test_a_recommendation_goes_by_the_upper_bound(tables, capsys):
     capsys.readouterr()
     assert run("recommend", [str(tables), "--no-spark", "--tolerance", "0.001", *map(str, words)]) == 1
     assert "the fewest violations are at least" in capsys.readouterr().out
-
-
-def test_schemes_are_compared_on_a_field_log(barrier, tables, tmp_path, capsys):
-    words = ("--workers", 1, "--scheme", "none", "--scheme", "barrier", "--scheme", "shlc")
-    field = printed(capsys, "compare", tables, *words)
-    write_trace(barrier, tmp_path / "told")
-    true = printed(capsys, "compare", tmp_path / "told", *words)
-    assert [row["scheme"] for row in field] == [row["scheme"] for row in true]
-    for figure in ("pairs", "mean", "any"):
-        assert field[0]["violations"][figure] <= true[0]["violations"][figure]
-        assert true[0]["violations"][figure] <= field[0]["violations_most"][figure]
-    assert [row["violations"]["pairs"] for row in field[1:]] == [0, 0]
-    assert "violations_most" not in true[0]
-    assert field[1]["hold"]["mean"] < field[2]["hold"]["mean"] / 5
-
-
-def test_a_trace_from_before_the_upper_bounds_is_read(barrier, tmp_path, capsys):
-    old = replace(barrier, messages=barrier.messages.drop_columns([LATER]))
-    write_trace(old, tmp_path / "old")
-    assert read_trace(tmp_path / "old").messages.equals(barrier.messages)
-    words = ("--scheme", "shlc", "--counter-bits", 4, "--policy", "cbd", "--phi", 100)
-    (row,) = printed(capsys, "continuum", tmp_path / "old", *words)
-    assert (row["complete"], row["violated_pairs"]) == (100, 0)
-    tables = tmp_path / "tables"
-    assert run("ingest", [str(tmp_path / "old"), "--tables", str(tables), "--no-spark"]) == 0
-    (path,) = tables.glob("messages/*/*/*/000000.parquet")
-    assert pq.read_schema(path).field(LATER).type == pa.binary()
 
 
 FREE = ("run", "arrived", "out_of_sync", "unknown", "wire_bytes")  # what differs where more messages came

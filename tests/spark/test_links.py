@@ -213,20 +213,6 @@ def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys, monkey
     assert (tmp_path / "out/links.csv").read_text().startswith('"site","run","start","mote","gateway"')
 
 
-def test_spark_gives_the_same(tmp_path, capsys, spark):
-    trace, arrivals = simulated("shlc", messages=200)
-    write(tmp_path / "a", arrivals, trace.deployment, "a")
-    write(tmp_path / "b", arrivals[:100], trace.deployment, "b", site="other")
-    ingest(find([tmp_path]), tmp_path / "tables", Cores(1))
-    ways = ("--spark", "--no-spark")
-    for way in ways:
-        out = tmp_path / f"out{way}"
-        assert run.main(["links", str(tmp_path / "tables"), "--window", "1", "--out", str(out), way]) == 0
-    one, other = (pq.read_table(tmp_path / f"out{way}/links.parquet") for way in ways)
-    assert one == other
-    assert set(one["run"].to_pylist()) == {"a", "b"}
-
-
 def test_bad_input_is_named(tmp_path, capsys):
     trace, arrivals = simulated("kn", messages=100)
     write(tmp_path / "a", arrivals, trace.deployment, "a")

@@ -13,7 +13,6 @@ from basestation.analysis.choices import Choice, candidates
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes.barrier import Barrier, BarrierProgram
 from basestation.cli.listen import command as listen
-from basestation.cli.simulate import command as simulate
 from basestation.comparing import spread
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.simulator.options import WorldOptions
@@ -203,21 +202,6 @@ def logged(tmp_path, monkeypatch):
     return log
 
 
-@pytest.mark.parametrize("scheme", ["vector", "delta-vector"])
-def test_a_log_is_ingested_and_its_links_and_clocks_are_told(scheme, logged, tmp_path, capsys):
-    folder = logged(scheme)
-    assert run.main(["ingest", str(folder), "--tables", str(tmp_path / "tables"), "--no-spark"]) == 0
-    capsys.readouterr()
-    assert run.main(["links", str(tmp_path / "tables"), "--no-spark"]) == 0
-    assert capsys.readouterr().out
-    assert run.main(["clocks", str(tmp_path / "tables"), "--no-spark"]) == 0
-    clocks = json.loads(capsys.readouterr().out)
-    if scheme == "vector":
-        assert clocks["stamped"]["covers_100"] == "unknown"
-    else:
-        assert 0 < clocks["stamped"]["covers_100"] <= 6 + 4
-
-
 def test_the_table_of_a_log_holds_what_travelled(logged, tmp_path):
     from basestation.cli.log import command as log
 
@@ -228,16 +212,6 @@ def test_the_table_of_a_log_holds_what_travelled(logged, tmp_path):
     stamps = messages["stamp"].to_pylist()
     assert [stamp["r"] for stamp in stamps] == messages["heard"].to_pylist()
     assert [stamp["kn"] for stamp in stamps] == [list(raw[3:6]) for raw in messages["payload"].to_pylist()]
-
-
-def test_simulate_takes_the_deployments_stamp_with_its_rule(logged, tmp_path):
-    logged("vector")
-    done = CliRunner().invoke(simulate, ["-d", "net.toml", "--messages", "200", "--json"])
-    assert done.exit_code == 0, done.stderr
-    row = json.loads(done.stdout)
-    assert (row["scheme"], row["policy"], row["violated_pairs"]) == ("vector", "vector", 0)
-    done = CliRunner().invoke(simulate, ["-d", "net.toml", "--messages", "200", "--scheme", "shlc", "--json"])
-    assert done.exit_code == 0, done.stderr
 
 
 def test_the_bytes_on_the_air_are_those_of_the_real_stamps(tmp_path):
