@@ -1,1 +1,1 @@
-"""Journals as rows, straight from the segment files. `rows` has the functions, `source` the data source of Spark."""
+"""Journals as rows, straight from the segment files: as functions (`journal_tables`), and as a data source (`source`)."""

@@ -43,7 +43,7 @@ Work = Mapping[StampReading | None, Sequence[Delivery]]
 
 @dataclass(frozen=True, slots=True)
 class MeasureTask:
-    """A part of a trace, and what to count there."""
+    """A part of a trace, and the deliveries to count there."""
 
     part: Part
     work: Work
@@ -59,7 +59,7 @@ class MeasureTask:
 
 @dataclass(frozen=True, slots=True)
 class LedgerTask:
-    """A delivery by the ledger. Its wait depends on all that came before, so one task does the whole trace."""
+    """A delivery by the ledger. Its wait depends on all messages before, so one task does the whole trace."""
 
     trace: TraceFiles
     reading: StampReading

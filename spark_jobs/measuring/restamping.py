@@ -101,7 +101,7 @@ def _made(
 
 
 def _in_rows(found: Observed, rows: Ints, count: int) -> Observed:
-    """The same with a place for each of `count` rows. Those that have no stamp are never looked at."""
+    """The stamps with a place for each of `count` rows. Rows without a stamp are never read."""
     if len(rows) == count:
         return found
     places = np.zeros(count, np.int64)

@@ -164,7 +164,7 @@ def _tell(done: Done, reasons: Counter[str], report: IngestReport) -> None:
 
 
 def _staged(todo: list[Group], stage: Path, engine: Engine) -> Iterator[Done]:
-    """Some runs at a time, so that a job that is killed has put others in place."""
+    """Stage a few runs at a time, so that a killed job has put the others in place."""
     for at in range(0, len(todo), TOGETHER):
         yield from staged(todo[at : at + TOGETHER], stage, engine)
 
@@ -178,7 +178,7 @@ def _sweep(tables: Path, places: set[str]) -> None:
 
 
 def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
-    """The inputs found, with those that the tables were made from, unless they are the same or gone."""
+    """The inputs found, and the inputs of the tables, unless they are the same or gone."""
     paths = {item.path for item in found.inputs}
     runs = {item.run for item in found.inputs}
     kept = [
@@ -217,7 +217,7 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
 
 
 def _has_new_key(group: Group, stored: StoredRun) -> bool:
-    """Whether a run's MICs can be checked now that were not. Only a log has the frames for that."""
+    """Whether a run's unchecked MICs can be checked now. Only a log has the frames for that."""
     item = group.inputs[0]
     return stored.mics == MICS_UNCHECKED and item.kind == "journal" and item.key is not None
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"
 NAMED = (("site", pa.string()), ("run", pa.string()))  # the columns of results that name a run
 CAUSES = "causes"  # the table of causal graphs, keyed by run and frame, made on demand
-ENTRY, UNFINISHED = ".json", ".unfinished"  # a run's entry, and that of one which is being put in place
+ENTRY, UNFINISHED = ".json", ".unfinished"  # suffixes of a run's entry, and of a run that is being put in place
 ROWS = 1 << 17  # at a time
 SMALL = 4_000_000  # frames up to which Spark is not worth its start
 
@@ -82,7 +82,7 @@ class StoredRun:
             raise JobError(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
 
     def _check(self, path: Place, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
-        """Check that it is the file that `ingest` wrote for this run."""
+        """Check that `ingest` wrote this file for this run."""
         for name in columns:
             if fault := wrong_column(found, name, wanted):
                 raise JobError(f"{path}: {fault}; ingest has not written this file")

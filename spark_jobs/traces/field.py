@@ -59,7 +59,7 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
 
 
 def _made(trace: TraceFiles, path: Place | None, scratch: Path) -> Place:
-    """Make the graph, and keep it at the path; in `scratch` if it has no other place, or that can't be written."""
+    """Make the graph, and keep it at the path; in `scratch` without a path, or if the path can't be written."""
     made = scratch / CAUSES / f"{trace.run.replace('/', '_')}.parquet"
     made.parent.mkdir(parents=True, exist_ok=True)
     wanted = pa.schema([field for field in schema.messages_schema() if field.name in ("batch", *GRAPH)])
@@ -92,7 +92,7 @@ def known_stream(trace: TraceFiles) -> KnownStream:
 
 @lru_cache(maxsize=1)
 def stream_as_heard(trace: TraceFiles) -> Stream:
-    """The same for whoever stamps it again: with the times at which messages were heard, and without its vectors."""
+    """A whole run as a stream to stamp again: with the times at which messages were heard, without vectors."""
     with located(trace.events or trace.folder):
         if trace.events is None:
             return field_stream(_with_graph(trace))[0]

@@ -55,11 +55,11 @@ class TraceFiles:
     parts: tuple[PartFile, ...]
     without_causes: int  # rows without known causes
     events: Place | None
-    unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
-    most: bool = False  # count instead with those that may be
+    unsure: int = 0  # rows with possible causes besides the sure ones, which their vectors count
+    most: bool = False  # count with the possible causes
     refused: int = 0  # records that `ingest` put aside
     kept: Place | None = None  # where the tables of `ingest` keep its causal graph
-    causes: PartFile | None = None  # what its causal graph says, a row group for each of the messages'
+    causes: PartFile | None = None  # the columns of its causal graph, a row group for each of the messages'
     is_field: bool = False  # its vectors, if any, are those of its causal graph
 
     @property
@@ -88,7 +88,7 @@ class TraceFiles:
 
     @property
     def why_empty(self) -> str | None:
-        """Why there is nothing to analyse; None if there is. Messages without a time can't be ordered."""
+        """Why nothing can be analysed; None if something can. Messages without a time can't be ordered."""
         if self.rows:
             return None
         why = "none arrived, or all were sent before their motes had the time"
