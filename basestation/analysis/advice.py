@@ -257,7 +257,7 @@ def _needed(row: ContinuumRow, asked: Question) -> int | None:
 
 
 def strain_in_words(one: Advised, tolerance: float) -> list[str]:
-    """How each wrong assumption changes the violations; one line if the simulated network breaks it already."""
+    """How each wrong assumption changes the violations; one line if the simulated network breaks the tolerance."""
     same = [row.violations for row in one.strained if row.factor == 1 and row.breaks]
     if not same:
         return [in_words(limit, tolerance) for limit in one.limits]
