@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -22,9 +23,11 @@ from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from basestation.journal.recovery import write_whole as write_local
+from basestation.traces.files import open_table
 from spark_jobs.session import JobError, one_line
 
 # Google's library takes a minute by default to report missing credentials
@@ -245,6 +248,16 @@ def path_of(text: str | Place) -> Path:
 def reading(path: Place) -> Any:
     """The argument for Arrow's readers: a local path, which is fastest, or an open file."""
     return path if isinstance(path, Path) else path.open()
+
+
+@contextmanager
+def parquet(path: Place, fault: type[Exception] = JobError) -> Iterator[pq.ParquetFile]:
+    """A Parquet file to read from. If it can't be read, `fault` names it."""
+    try:
+        with open_table(reading(path)) as file:
+            yield file
+    except (OSError, pa.ArrowException) as error:
+        raise fault(f"{path} can't be read, it is damaged or was cut off: {one_line(error)}") from None
 
 
 def arrow_file(path: Place, mode: str = "rb") -> Any:

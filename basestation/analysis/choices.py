@@ -114,6 +114,22 @@ class Choice:
         return [PolicyChoice(scheme, 100), *(PolicyChoice(LEDGER, 100, share) for share in shares)]
 
 
+def one_choice(
+    stamp: Any, entries: int, bits: int, policy: str, phi: int, tolerate: float | None, named: bool
+) -> Choice:
+    """The choice of one configuration, from a layout or a row with its columns. `named`: the stamp has its own rule."""
+    return Choice(
+        schemes=(stamp.scheme,),
+        entries=(entries or 1,),
+        packings=(stamp.packing,),
+        counts=(stamp.count,),
+        counter_bits=(bits,) if bits and not named else (),
+        policies=(OWN,) if named else (policy,) if policy in POLICIES else (),  # a ledger is in `tolerates`
+        phis=(phi,),
+        tolerates=() if tolerate is None else (tolerate,),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """The size of a payload with some stamp, in bytes, and on the air. `fits` if there is room for the data."""

@@ -1,1 +1,1 @@
-"""Journals as rows, straight from the segment files: as functions (`journal_tables`), and as a data source (`source`)."""
+"""Journals as rows, straight from the segment files: by functions (`journal_tables`) or by a data source (`source`)."""

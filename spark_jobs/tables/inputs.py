@@ -16,13 +16,12 @@ from basestation.journal.reader import HEADLESS, read_header, segment_paths, unk
 from basestation.journal.record_format import RECORD_MARK, Header, JournalError, Records, scan
 from basestation.journal.sidecar import later_decisions
 from basestation.traces import schema
-from basestation.traces.files import open_table
 from basestation.traces.footers import Footer
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.keys import Key
 from spark_jobs.session import one_line
-from spark_jobs.storage import path_of, reading
+from spark_jobs.storage import parquet, path_of
 
 LOOK = 1 << 17  # bytes at either end of a journal in which its first and last record are looked for
 UNDATED = "undated"
@@ -244,11 +243,8 @@ def _trace(path: Path, deployment: str, gateways: int) -> Input:
 
 
 def _footer(path: Path) -> Footer:
-    try:
-        with open_table(reading(path)) as file:
-            found = Footer(file.metadata, lambda column: 0)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path.name} can't be read, it may have been cut off: {error}") from None
+    with parquet(path, InputError) as file:
+        found = Footer(file.metadata, lambda column: 0)
     metadata = found.said.metadata or {}
     if fault := schema.wrong_format(metadata):
         raise InputError(f"{path.name} is not a table of Causeway: {fault}")

@@ -28,12 +28,11 @@ from basestation.journal import locking
 from basestation.journal.decision import DECIDER, MICS_CHECKED, MICS_UNCHECKED
 from basestation.journal.frame_table import FORGED, UNCHECKED
 from basestation.journal.record_format import JournalError
-from basestation.traces.files import open_table
 from packet_formats.keys import Key
 from packet_formats.phrases import many
 from spark_jobs.engines import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
-from spark_jobs.storage import is_local, path_of, reading, remove_tree, write_whole
+from spark_jobs.storage import is_local, parquet, path_of, remove_tree, write_whole
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
 from spark_jobs.tables.staging import Done, staged
 from spark_jobs.tables.stored import CAUSES, ENTRY, MANIFEST, UNFINISHED, StoredRun, manifest
@@ -230,7 +229,7 @@ def _reasons(folder: Path) -> Counter[str]:
     """How often each reason is in a run's quarantine."""
     found: Counter[str] = Counter()
     for path in folder.glob("*.parquet"):
-        with open_table(reading(path)) as file:
+        with parquet(path) as file:
             for one in pc.value_counts(file.read(["reason"])["reason"]).to_pylist():
                 found[one["values"]] += one["counts"]
     return found
