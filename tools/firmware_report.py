@@ -1,11 +1,10 @@
-"""Reports what the firmware needs: flash, RAM, stack, cycles, air bytes, battery. `make firmware-report` runs it.
+"""Reports the resources of the firmware: flash, RAM, stack, cycles, air bytes, battery. `make firmware-report` runs it.
 
     python -m tools.firmware_report [--write]
 
-It prints a report in Markdown; with --write it also goes into docs/figures/firmware.md, between the two marks.
-Needs the four
-images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
-compiler; battery life is what the emulated chips did, times currents of data sheets.
+Prints a report in Markdown; with --write it also goes into docs/figures/firmware.md, between the two marks. Needs the
+four images (`make firmware`), avr-gcc, simavr, and the testbed's compiler. Sizes and cycles are exact for this
+compiler; battery life is the time of the emulated chips in each state, times currents of data sheets.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "firmware" / "scripts")]
 import check_layouts  # noqa: E402
 import stack  # noqa: E402
 
-from basestation.testbed import engine  # noqa: E402
+from basestation.testbed import emulator  # noqa: E402
 from basestation.testbed.energy import Battery, NetworkEnergy, StatesLog  # noqa: E402
 from basestation.testbed.faults import carrier_khz  # noqa: E402
 from basestation.testbed.images import environments, program  # noqa: E402
@@ -78,7 +77,7 @@ RECEIVE_AIM = {"shlc": 400, "kn, 2 entries": 1500, "kn, all 11": 5000}
 
 
 class ReportError(Exception):
-    """The report cannot be made, and why."""
+    """The report cannot be made; the message gives the reason."""
 
 
 def run(words: Sequence[str | Path], text: str = "") -> subprocess.CompletedProcess[str]:
@@ -229,7 +228,7 @@ STARTED_NS = 1_100_000_000  # the first line is of the second in which a node st
 
 
 def measured(image: ImageSize, board: str, seconds: float, script: Iterable[str] = ()) -> list[ProgramUse]:
-    """What an image uses in each second of a run on the testbed."""
+    """The resources that an image uses in each second of a run on the testbed."""
     node = Node(board, image.elf, 0, 0, 0, 0)
     scenario = Scenario(1, (node,), {}, clocks=0, measure=1, script=tuple(script), end=seconds)
     return [event for event in _events(scenario) if isinstance(event, ProgramUse)]
@@ -237,8 +236,8 @@ def measured(image: ImageSize, board: str, seconds: float, script: Iterable[str]
 
 def _events(scenario: Scenario) -> list[Event]:
     try:
-        return list(engine.events_of(scenario.text()))
-    except engine.EngineError as error:
+        return list(emulator.events_of(scenario.text()))
+    except emulator.EmulatorError as error:
         raise ReportError(str(error)) from None
 
 
@@ -316,7 +315,7 @@ NETWORK_RATE = 8192  # cycles between a mote's messages
 def seen_in_networks(
     images: dict[str, ImageSize], seconds: float = NETWORK_SECONDS, seeds: Sequence[int] = NETWORK_SEEDS
 ) -> dict[str, Seen]:
-    """What each image took in networks of a gateway and motes in a row that send often and relay."""
+    """The most that each image used in networks of a gateway and motes in a row that send often and relay."""
     found: dict[str, Seen] = {}
     for board, deployment in examples().items():
         mote, gateway = environments(board)
@@ -375,7 +374,7 @@ def _network_events(
 
 
 def seen_when_busy(images: dict[str, ImageSize]) -> dict[str, Seen]:
-    """What each image took when frames of every kind came in."""
+    """The most that each image used when frames of every kind arrived."""
     found = {}
     for board, deployment in examples().items():
         for app, name in zip(("mote", "gateway"), environments(board), strict=True):
@@ -496,7 +495,7 @@ def scheme_images_section(images: dict[str, ImageSize]) -> str:
 
 
 def full_images(folder: Path) -> dict[str, ImageSize]:
-    """The largest images: with all that a deployment can ask for."""
+    """The largest images: with every feature of a deployment."""
     kinds = dict(check_layouts.images())
     return {
         name: build(kinds[f"{board}-schedule-key"], app, folder / f"full-{name}")
@@ -546,7 +545,7 @@ SCHEDULED = (120, 600)
 
 
 class Life(NamedTuple):
-    """What the motes of a deployment drew."""
+    """The current of a deployment's motes."""
 
     title: str
     board: str
@@ -561,8 +560,8 @@ def scheduled() -> dict[str, Deployment]:
 
 
 def lives(images: dict[str, ImageSize], folder: Path) -> Iterator[Life]:
-    """What the motes of each board drew in a network like that of `seen_in_networks`, but with the usual traffic; and
-    those of each example that sleeps."""
+    """The current of each board's motes in a network like that of `seen_in_networks`, but with the usual traffic, and
+    of each example that sleeps."""
     for board, deployment in examples().items():
         mote, gateway = environments(board)
         energy = energy_in(images[mote], images[gateway], deployment, *ALWAYS_ON)
@@ -590,7 +589,7 @@ def energy_in(
 
 
 def longer_stamp_ma(board: str, count: int) -> float:
-    """What so many bytes more in each message add to the mean current of a mote whose receiver is always on."""
+    """The mean current that more bytes in each message add to a mote whose receiver is always on."""
     radio = power.currents(board).radio
     share = count * BOARDS[board].radio.byte_ms / 1000 / MESSAGE_PERIOD
     return share * (radio["sending"].ma - radio["receiving"].ma)
@@ -629,7 +628,7 @@ MAIN_PARTS = (
 
 
 def currents_text() -> str:
-    """The currents that these figures are made of, and where they come from."""
+    """The currents behind these figures, with their sources."""
     parts = []
     for board in BOARDS:
         radio = power.currents(board).radio

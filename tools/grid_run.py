@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from basestation.testbed import engine, images, topologies
+from basestation.testbed import emulator, images, topologies
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in
 from basestation.testbed.truth_log import Event, read
@@ -49,6 +49,6 @@ def run_on(
     with TemporaryDirectory(prefix="causeway-grid-") as place:
         folder = Path(place)
         scenario = assemble([network], topology, programs, folder, wish).text()
-        with engine.start(engine.build(), scenario, folder / "truth") as run:
+        with emulator.start(emulator.build(), scenario, folder / "truth") as run:
             run.finish()
         yield read(folder / "truth"), network

@@ -16,7 +16,7 @@ from basestation.causality.violations import Violations, count_violations
 from basestation.live.happenings import Arrived, Delivered, GaveUp
 from basestation.observer import Observer
 from basestation.simulator.measured_delays import LOST, MeasuredDelays, Row
-from basestation.testbed import engine
+from basestation.testbed import emulator
 from basestation.testbed.host import StationHost
 from basestation.testbed.judge import decoded, follow, messages_of
 from basestation.testbed.recorded_messages import MessageBook
@@ -115,7 +115,7 @@ def run_station(
 def station_run(events: Iterable[Event], network: ScenarioNetwork) -> StationRun:
     truth = TruthEvents.of(events)
     if truth.missed:
-        raise engine.EngineError(f"{truth.missed} recorder events were missed: the truth is not whole")
+        raise emulator.EmulatorError(f"{truth.missed} recorder events were missed: the truth is not whole")
     merged: dict[int, dict[int, int]] = defaultdict(dict)  # by message: when each mote had merged it
     book, _ = messages_of(truth.recorded, network, lambda sent, mote, t: merged[id(sent)].setdefault(mote, t))
     follow(book, decoded(truth.signals, network, layout_of(network.deployment)), truth.received, network)

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from basestation.cli import common
-from basestation.cli.live_options import Notes
+from basestation.cli import common, live_options
+from basestation.cli.ending import Ending
 from basestation.comparing.comparison import ComparisonRow
 from basestation.journal.writer import JournalWriter, new_run_id
-from basestation.live.happenings import Delivered, Happening, Sink
+from basestation.live.happenings import Delivered, Happening
 from basestation.live.runner import Runner
-from basestation.live.station import Station
 from basestation.simulator.simulated_trace import trace_of as simulated_trace
 from basestation.simulator.simulation import generate
 from basestation.sources import SourceError, SourceOptions, open_source
 from basestation.sources.base import Spec
 from basestation.sources.simulate import world_of
-from basestation.testbed import engine, images, truth_log
+from basestation.testbed import emulator, images, truth_log
 from basestation.testbed.testbed_trace import network_of
 from basestation.testbed.testbed_trace import trace_of as emulated_trace
 from basestation.traces.files import Trace, write_trace
-from basestation.views.lines import LinesView, summary
-from basestation.views.ndjson import JsonView
-from basestation.views.streams import StreamsView
 from packet_formats.deployment import Deployment, load
 from packet_formats.layout import layout_of
 
@@ -123,7 +118,7 @@ def command(seconds: float, on: str | None, out: Path, as_json: bool) -> None:
         f"{network.motes} motes, the farthest {network.hops} hops away; stamp {stamp.scheme}, "
         f"{stamp.least_size} to {stamp.size} bytes, for {seconds:g} s."
     )
-    common.note(ground.does if as_json or common.out.is_terminal else f"{ground.does} {MOVES}")
+    common.note(ground.does if as_json else f"{ground.does} {MOVES}")
     longest = _listen(ground, folder / "log", seconds, as_json)
     trace = _trace(ground)
     write_trace(trace, folder / "trace")
@@ -144,9 +139,9 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
     if on != "simulator":
         common.note("Building the firmware and the emulator, unless they are built already ...")
         try:
-            engine.build(say=common.note)
+            emulator.build(say=common.note)
             images.programs_for(deployment, app=APP)
-        except (engine.EngineError, images.FirmwareImageError) as error:
+        except (emulator.EmulatorError, images.FirmwareImageError) as error:
             if on == "testbed":
                 common.fail(str(error))
             common.note(f"No emulated motes: {error}\nThe paper's model takes their place.")
@@ -173,27 +168,24 @@ def _shadows(motes: int, seconds: float) -> Iterator[str]:
         at += SHADOW_EVERY
 
 
-def _views(deployment: Deployment, as_json: bool) -> list[Sink]:
-    if as_json:
-        return [JsonView(common.emit_json, layout_of(deployment)), Notes()]
-    if common.out.is_terminal:
-        return [StreamsView(common.out)]
-    return [LinesView(lambda line, _style: common.echo(line), common.note, layout_of(deployment))]
-
-
 def _listen(ground: Ground, log: Path, seconds: float, as_json: bool) -> Delivered | None:
-    """Do what `basestation listen SOURCE --log FOLDER` does, for a given time; what was held longest."""
+    """Do what `basestation listen SOURCE --log FOLDER` does, for a given time; the delivery with the longest hold."""
     deployment, longest = ground.deployment, LongestHeld()
-    station = Station(deployment, deployment.observer.policy, deployment.observer.phi)
+    on_terminal = not as_json and sys.stdin.isatty() and sys.stdout.isatty()
+    choices = live_options.Choices(
+        view="terminal" if on_terminal else "lines", seconds=seconds, as_json=as_json
+    )
+    station = choices.station(deployment)
     try:
         source = open_source(ground.source, 0, SourceOptions(deployment=deployment, say=common.note))
-        with JournalWriter(log, deployment, log.parent.name, sources=[ground.source]) as journal:
-            runner = Runner(station, [source], [*_views(deployment, as_json), longest], journal)
-            asyncio.run(runner.run(seconds))
+        with (
+            Ending() as ending,
+            JournalWriter(log, deployment, log.parent.name, sources=[ground.source]) as journal,
+        ):
+            runner = Runner(station, [source], [*live_options.views(choices, deployment), longest], journal)
+            live_options.show(runner, partial(runner.run, seconds), choices, ending)
     except SourceError as error:
         common.fail(str(error))
-    for line in summary(runner.snapshot()):
-        common.note(line)
     return longest.found
 
 
@@ -217,9 +209,8 @@ def _compare(trace: Trace, as_json: bool) -> None:
         for way, row in ways.items():
             common.emit_json({"way": way, **row.to_dict()})
         return
-    table = Table("the same run ordered by", box=SIMPLE_HEAD, padding=0)
-    for heading in ("bytes", "before a cause", "mean hold", "longest"):
-        table.add_column(heading, justify="right")
+    numbers = ("bytes", "before a cause", "mean hold", "longest")
+    table = common.table("the same run ordered by", *numbers, right=numbers, padding=0)
     for way, row in ways.items():
         held = (f"{ticks * tick_ms:.0f} ms" for ticks in (row.hold_mean, row.hold_max))
         table.add_row(way, f"{row.mean_bytes:.2g}", str(row.violations.forward), *held)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from basestation.cli import common
@@ -19,6 +20,7 @@ from packet_formats.schedule import ms
 from packet_formats.schemes import descriptor
 from packet_formats.values import Value
 
+RIGHT = partial(Column, justify="right")
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 CELL = 9  # characters for one bit of the picture: most names fit into a few bits
 
@@ -183,9 +185,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
     least = plain["modulus_least"]
     spare = plain["modulus"] - least
     motes = many(network.motes, "mote")
-    table = Table(title=f"{network.name}: {motes}, {network.board}, TinyOS {network.tinyos}")
-    table.add_column("what")
-    table.add_column("value")
+    table = Table("what", "value", title=f"{network.name}: {motes}, {network.board}, TinyOS {network.tinyos}")
     rows = [
         ("stamp", _stamp_size(layout)),
         ("payload", f"{layout.length} of {layout.limit} bytes, {layout.left} left"),
@@ -261,11 +261,7 @@ def _moving(layout: DataLayout) -> list[tuple[str, str]]:
 
 
 def _motes(deployment: Deployment) -> Table:
-    table = Table(title="Motes that have a name or a place")
-    table.add_column("mote", justify="right")
-    table.add_column("name")
-    table.add_column("x", justify="right")
-    table.add_column("y", justify="right")
+    table = Table(RIGHT("mote"), "name", RIGHT("x"), RIGHT("y"), title="Motes that have a name or a place")
     for mote in deployment.motes:
         place = ("" if at is None else f"{at:g}" for at in (mote.x, mote.y))
         table.add_row(str(mote.id), Text(mote.name), *place)
@@ -273,12 +269,8 @@ def _motes(deployment: Deployment) -> Table:
 
 
 def _fields(layout: DataLayout) -> Table:
-    table = Table(title="Fields of a data message")
-    table.add_column("byte", justify="right")
-    table.add_column("bit", justify="right")
-    table.add_column("field")
-    table.add_column("bits", justify="right")
-    table.add_column("meaning")
+    columns = RIGHT("byte"), RIGHT("bit"), "field", RIGHT("bits"), "meaning"
+    table = Table(*columns, title="Fields of a data message")
     for index, part in enumerate(parts(layout)):
         name = Text(part.name, COLOURS[index % len(COLOURS)])
         table.add_row(str(part.offset // 8), str(part.offset % 8), name, str(part.bits), part.meaning)

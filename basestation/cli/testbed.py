@@ -20,9 +20,9 @@ from rich.table import Table
 from basestation.cli import INTERRUPTED, common
 from basestation.cli.progress import progress
 from basestation.simulator.topology import TopologyError
-from basestation.testbed import engine, faults, images, pcap, sensors, topologies, truth_log
+from basestation.testbed import capture, emulator, faults, images, sensors, topologies, truth_log
+from basestation.testbed.emulator import OpenPort, TestbedRun
 from basestation.testbed.energy import JOINING, Battery
-from basestation.testbed.engine import OpenPort, TestbedRun
 from basestation.testbed.judge import judge
 from basestation.testbed.scenario import Port, ScenarioError, ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in, refuse_too_many
@@ -42,8 +42,8 @@ TROUBLE = (
     faults.FaultError,
     sensors.SensorsError,
     images.FirmwareImageError,
-    engine.EngineError,
-    pcap.PcapError,
+    emulator.EmulatorError,
+    capture.PcapError,
     truth_log.TruthError,
 )
 PARENT = "CAUSEWAY_TESTBED_PARENT"  # the id of a process with which this one ends
@@ -289,7 +289,7 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
     networks = networks_in(deployments, topology)
     boards = {node: network.deployment.network.board for network in networks for node in network.nodes}
     if given["capture"] is not None:
-        pcap.check(boards.values())
+        capture.check(boards.values())
     script = faults.load(given["timeline"], networks) if given["timeline"] else ()
     script += sensors.load(given["readings"], networks) if given["readings"] else ()
     with _folder(given["keep"]) as folder:
@@ -303,10 +303,10 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
         text = scenario.text()
         (folder / "scenario.txt").write_text(text)
         log = given["log"] or folder / "truth.jsonl"
-        with engine.start(engine.build(say=common.note), text, log) as run:
+        with emulator.start(emulator.build(say=common.note), text, log) as run:
             whole = _watch(run, wish, networks)
         if given["capture"] is not None:
-            pcap.write(given["capture"], truth_log.read(log), boards)
+            capture.write(given["capture"], truth_log.read(log), boards)
         battery = Battery(given["capacity"], given["since"], given["asleep"] / 1000)
         return judge(truth_log.read(log), networks, battery), whole
 

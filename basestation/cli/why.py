@@ -22,23 +22,15 @@ from packet_formats.phrases import many
 NAME = re.compile(r"(?P<source>\d+)#(?P<sequence>-?\d+)(?:@(?P<boot>[0-7]))?")
 
 
-class MessageName(click.ParamType[tuple[int, int, int | None]]):
-    """A message's name as the views show it."""
-
-    name = "message"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int, int | None]:
-        found = NAME.fullmatch(str(value))
-        if found is None:
-            self.fail(
-                f"{value} does not name a message: 7#12 is message 12 of mote 7, 7#12@2 that of its boot 2",
-                param,
-                ctx,
-            )
-        source, sequence, boot = found.groups()
-        return int(source), int(sequence), None if boot is None else int(boot)
+def message_name(text: str) -> tuple[int, int, int | None]:
+    """A message's mote, number and boot, from its name as the views show it."""
+    found = NAME.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(
+            f"{text} does not name a message: 7#12 is message 12 of mote 7, 7#12@2 that of its boot 2"
+        )
+    source, sequence, boot = found.groups()
+    return int(source), int(sequence), None if boot is None else int(boot)
 
 
 @click.command(
@@ -50,7 +42,7 @@ class MessageName(click.ParamType[tuple[int, int, int | None]]):
     )
 )
 @click.argument("run", type=click.Path(path_type=Path))
-@click.argument("message", type=MessageName())
+@click.argument("message", type=message_name)
 @common.deployment_option(required=False)
 @common.key_option()
 @common.json_option
@@ -69,8 +61,7 @@ def command(
     """
     try:
         journal = read_journal(run)
-        described = common.load_deployment(deployment) if deployment else journal.deployment
-        described = common.with_key(described, deployment, key, needed=False)
+        described = common.deployment_of(journal, deployment, key)
         station = station_of(journal, described)
         witness = Witness(station, *message)
         player = Player(station, journal.steps(lambda fault: common.note(str(fault)), described), [witness])

@@ -15,7 +15,7 @@ NAMES = (UNORDERED, *names())
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is the same for all schemes: the policy and phi of the timed ones, and how long the others wait."""
+    """The terms for all schemes: policy and phi of the timed ones, and how long the others wait."""
 
     policy: str = "cbd"
     phi: int = 100

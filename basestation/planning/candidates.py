@@ -38,13 +38,15 @@ class StampCandidate:
 
     @property
     def exact(self) -> bool:
-        """Whether phi = 100 gives causal order, unless a counter is full: an hlc then runs ahead of all clocks."""
+        """Whether phi = 100 gives causal order, unless a counter is full: then an hlc runs ahead of all clocks."""
         return descriptor(self.layout.scheme).exact(self.layout, self.scheme.setting.epsilon)
 
 
 def candidates(budget: Budget) -> list[StampCandidate]:
     """All stamps to compare, with the widths that they would have in this network."""
-    heard = 1 + int(budget.clock.tick_ms / budget.network.airtime_ms)  # the channel brings no more in a tick
+    heard = 1 + int(
+        budget.clock.tick_ms / budget.network.airtime_ms
+    )  # the most messages that the channel carries in a tick
     sent = budget.turns
     wanted = [(scheme, trial) for scheme in reversed(ordered()) for trial in descriptor(scheme).trials()]
     known = [(scheme, trial) for scheme, trial in wanted if not _is_all(trial, budget.clock.epsilon)]
@@ -56,7 +58,7 @@ def candidates(budget: Budget) -> list[StampCandidate]:
 
 
 def named_schemes() -> list[str]:
-    """The schemes that name causes, know by the clock when to stop waiting for one, and are in the firmware."""
+    """The schemes of the firmware that name causes and stop waiting for one by the clock."""
     rows = map(descriptor, names())
     return [row.name for row in rows if not row.is_ordered and row.has_clock and row.in_firmware]
 
@@ -67,7 +69,7 @@ def named_candidates(budget: Budget) -> list[StampCandidate]:
 
 
 def _is_all(trial: Mapping[str, int | str], epsilon: int) -> bool:
-    """Whether a trial's number of entries is all of them or more; "all" already stands for it."""
+    """Whether a trial has all entries or more, which "all" covers."""
     entries = trial.get("entries")
     return isinstance(entries, int) and entries > epsilon
 
@@ -97,7 +99,7 @@ def _candidate(
 
 
 def _clock_bits(budget: Budget, scheme: str) -> int | None:
-    """The width of a clock field with values to spare for a late guess; None: the least, where nobody guesses."""
+    """The width of a clock field with room for a late guess; None, the least, where no time is guessed."""
     if not budget.network.late_ms:
         return None
     clock, row = budget.clock, descriptor(scheme)

@@ -64,7 +64,7 @@ WAYS: dict[str, Way] = {
 
 
 def _hold_by_life(axes: Any, trade: Sequence[TradeRow], chosen_ms: int) -> None:
-    """Mean hold against life, a line for each way to deliver but arrival order, which has none."""
+    """Mean hold against life, a line for each way to deliver except arrival order, which has no hold."""
     for name, way in list(WAYS.items())[1:]:
         points = [
             (row, max(LEAST_MS, one.hold_mean * row.budget.clock.tick_ms))

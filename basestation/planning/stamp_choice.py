@@ -75,7 +75,7 @@ class Comparison:
 
     @property
     def guaranteed_choice(self) -> CandidateRow | None:
-        """The same among the rows that are exact and did not reach their limits in these runs."""
+        """The same among the exact rows that did not reach their limits in these runs."""
         sure = (row for row in self.measured if row.guaranteed and self._good(row))
         return self._cheapest(sure)
 

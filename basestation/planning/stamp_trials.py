@@ -39,7 +39,7 @@ class Effort:
 
 
 def topology_of(network: PlannedNetwork) -> HopTopology | None:
-    """Groups on a line, a hop apart: a mote hears its own group and the ones beside it, the gateway the first."""
+    """Groups on a line, a hop apart: a mote hears its own group and its neighbours', the gateway the first."""
     return in_groups(network.motes, network.hops) if network.hops > 1 else None
 
 

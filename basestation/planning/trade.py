@@ -1,4 +1,4 @@
-"""Trades the life of the cells against the wait: for each period, days, hold and violations."""
+"""Compares periods: the days that cells last, hold and violations of each."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .stamp_trials import Effort, compare
 CLOCKED, NAMED = "shlc", "barrier"  # the stamps that the table compares: by the clock, and by name
 MESSAGES = 2000  # of one seed, for each row
 ALWAYS_ON = 0
-STAMP_BYTES = 4  # of the usual stamps, and of those whose size varies: a window has room for as many
+STAMP_BYTES = 4  # of the usual stamps, and those of variable size: a window has room for this size
 
 
 @dataclass(frozen=True, slots=True)
 class TradeRow:
-    """A period, and what it leads to."""
+    """A period with its life, hold and violations."""
 
     period_ms: int  # 0: motes listen always
     budget: Budget
@@ -49,19 +49,19 @@ class TradeRow:
         return f"{self.period_ms / 1000:g} s" if self.period_ms else "always on"
 
     def lasts(self, days: float) -> bool:
-        """Whether the mote that lasts least lasts so long."""
+        """Whether every mote lasts for `days`."""
         return self.life.worst_days >= days
 
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """All periods that are possible, the shortest first, and why others are not."""
+    """The possible periods, the shortest first, and the reasons against the others."""
 
     rows: tuple[TradeRow, ...]
     refused: dict[int, str]  # by period
 
     def shortest(self, days: float) -> TradeRow | None:
-        """The shortest period with which every mote lasts so long."""
+        """The shortest period with which every mote lasts for `days`."""
         return next((row for row in self.rows if row.lasts(days)), None)
 
 
@@ -102,7 +102,7 @@ def _row(network: PlannedNetwork, period_ms: int, tolerance: float, effort: Effo
 def with_period(network: PlannedNetwork, period_ms: int) -> PlannedNetwork:
     """The network with a schedule, its window just long enough; `BudgetError` if none fits.
 
-    If windows come as often as urgent ones should, it needs none of those.
+    If windows come as often as urgent ones should, urgent ones are left out.
     """
     if not period_ms:
         return replace(network, period_ms=0, window_ms=0)
@@ -116,6 +116,6 @@ def with_period(network: PlannedNetwork, period_ms: int) -> PlannedNetwork:
 
 
 def life_with(network: PlannedNetwork, stamp: StampLayout, mah: float = power.CELLS_MAH) -> LifePlan:
-    """The life with a stamp, by its size: each byte is on the air for a while. One that varies has its usual size."""
+    """The life with a stamp of this size, since each byte costs air time. A variable stamp has its usual size."""
     size = min(STAMP_BYTES, stamp.size) if stamp.is_variable else stamp.size
     return life_of(replace(network, stamp_bytes=size), network.schedule, network.loss, mah)

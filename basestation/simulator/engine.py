@@ -27,7 +27,7 @@ class Engine(Protocol):
 
     def parts(self, options: WorldOptions) -> Iterator[tuple[Int64, Int64]]:
         """The events and arrivals of the same stream as they happen, as rows of `Stream.from_tables`, a few at a time.
-        They are good until the next ones are asked for."""
+        The next ones overwrite them."""
 
     def vector_clocks(self, stream: Stream) -> Int32:
         """The truth, one row for each message: how many sends of each mote led to it, itself included."""
@@ -36,7 +36,7 @@ class Engine(Protocol):
         """Run the scheme's program on every mote."""
 
     def observe(self, stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
-        """Read each arrival's stamp against the observer's clock at its reception, and bound it."""
+        """Read each arrival's stamp by the observer's clock at its reception, and bound it."""
 
     def rank(self, stream: Stream, observed: Observed, ties: Ties = "sequence") -> Int64 | None:
         """Each arrival's place in the total order, for `deliver`; None if `deliver` orders by itself."""

@@ -53,7 +53,7 @@ def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = N
 
 
 def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
-    """Unwrap each arrival against the observer's clock at its reception, and bound it."""
+    """Unwrap each arrival by the observer's clock at its reception, and bound it."""
     read, wrong, bounded = [], 0, 0
     for message, now in zip(stream.arrival_message.tolist(), stream.read_at.tolist(), strict=True):
         meant = Stamp(int(stamped.r[message]), int(stamped.c[message]), tuple(stamped.kn[message].tolist()))
@@ -66,7 +66,7 @@ def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
 
 
 def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> None:
-    """Return nothing: a policy orders messages while it holds them."""
+    """None: a policy orders messages while it holds them."""
 
 
 def deliver(

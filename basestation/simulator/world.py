@@ -1,8 +1,8 @@
 """The paper's simulation in plain Python, which the kernel is tested against.
 
 Each step picks a mote or a gateway at random, ticks its clock unless that would break G1 (then another is picked),
-lets it receive what has reached it, and lets it send with probability `rate`. With sends="any" the process that may
-send is drawn apart from the one whose clock ticks: so a mote sends at any time, at the same mean rate.
+lets it receive the copies that have reached it, and lets it send with probability `rate`. With sends="any" the process
+that may send is drawn apart from the one whose clock ticks: so a mote sends at any time, at the same mean rate.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class World:
         return int(self._random.random() * len(self._clock))
 
     def _let_send(self, process: int) -> None:
-        """Let a mote send by chance. A second send in its tick is put off to its next tick, where it has to wait."""
+        """Let a mote send by chance. A second send in its tick is delayed to its next tick, where it has to wait."""
         if process in self._gateways or self._random.random() >= self._options.rate:
             return
         if self._options.second_send == "waits" and self._last_send[process] == self._clock[process]:

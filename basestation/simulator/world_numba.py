@@ -1,8 +1,8 @@
 """The world of `world.py` in numba: the same draws in the same order, so the same stream for the same seed.
 
 Copies in flight hang in a ring of chains, one chain for each value of the clock that their delay runs in: launching and
-handing over a copy takes constant time. The world is a few integer tables, whose columns are named below; they are as
-long as they can ever get, since pages never touched cost nothing. They are passed one by one: one tuple of them all
+handing over a copy takes constant time. The world is a few integer tables, whose columns are named below; they have
+their largest possible length, since untouched pages cost nothing. They are passed one by one: one tuple of them all
 would be shorter, and a fifth slower (numba counts references to each array it takes out of a tuple).
 """
 
@@ -97,7 +97,7 @@ def _tick(at: Ints, processes: Ints, process: int) -> None:
 
 @compiled
 def _waited(s: Settings, at: Ints, processes: Ints, process: int) -> int:
-    """The process, if it has a send that was put off and may go now; else NOTHING."""
+    """The process, if it has a delayed send that may go now; else NOTHING."""
     p = processes[process]
     if p[PUT_OFF] == 0 or at[SENT] >= s.messages or p[LAST_SEND] == p[CLOCK]:
         return NOTHING
@@ -107,7 +107,7 @@ def _waited(s: Settings, at: Ints, processes: Ints, process: int) -> int:
 
 @compiled
 def _drawn(random: Generator, s: Settings, at: Ints, processes: Ints, process: int) -> int:
-    """The mote that sends by chance; NOTHING if none does, or if its send is put off to its next tick."""
+    """The mote that sends by chance; NOTHING if none does, or if its send is delayed to its next tick."""
     if at[SENT] >= s.messages:
         return NOTHING
     if s.any_time:
@@ -440,7 +440,7 @@ def parts(options: WorldOptions) -> Iterator[tuple[Ints, Ints]]:
 
 
 def _tables(options: WorldOptions, messages: int) -> Tables:
-    """A world that has not begun, with room for so many messages at a time."""
+    """A world before its first step, with room for a number of messages at a time."""
     s = _settings(options)
     at = np.zeros(12, np.int64)
     processes = np.zeros((s.motes + s.gateways, 7), np.int64)

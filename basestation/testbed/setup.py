@@ -1,4 +1,4 @@
-"""Makes a scenario from deployments and a topology: which node is which mote, and what each runs."""
+"""Makes a scenario from deployments and a topology: the nodes of its motes and gateways, and their images."""
 
 from __future__ import annotations
 

@@ -45,12 +45,12 @@ class RadioTopology:
         return self.motes + self.gateways
 
     def carries(self, link: Link) -> bool:
-        """Whether the link carries more than a frame now and then."""
+        """Whether the link carries at least half of the frames."""
         needed = self.noise.get(link[1], NOISE_DBM) + self.margin
         return self.gains.get(link, SILENT_DB) >= needed and self.deliveries.get(link, 1.0) >= 0.5
 
     def hops(self) -> list[int | None]:
-        """Each mote's hops to the nearest gateway over links that carry; None where there is no path."""
+        """Each mote's hops to the nearest gateway over links that carry; None without a path."""
         found = _hops_to(range(self.motes, self.places), range(self.places), self.carries)
         return [found.get(mote) for mote in range(self.motes)]
 
@@ -249,7 +249,7 @@ def _hops_to(start: Iterable[int], places: Sequence[int], carries: Callable[[Lin
 
 
 def lossy(topology: RadioTopology, loss: float) -> RadioTopology:
-    """The same, with a share of all frames lost on each link by chance, beside what noise and collisions take."""
+    """The same, with a share of all frames lost on each link by chance, in addition to noise and collisions."""
     if not loss:
         return topology
     kept = {link: (1 - loss) * topology.deliveries.get(link, 1.0) for link in topology.gains}

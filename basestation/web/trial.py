@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import marshal
 import os
-import struct
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import Any, TypeVar
 
 from basestation.arrivals import Arrival, Gap, Line, PolicyChange
@@ -35,29 +36,18 @@ LINES = 100_000
 WORDS = ("-m", "basestation.web.trial")
 PATIENCE = 120.0  # seconds for a trial
 SECOND = 1_000_000_000
-_HEAD = struct.Struct("<BBqqH")  # kind, gateway, the host's clocks, length of the rest
-PACKET, LOST, BACK = range(3)
 
 
 def pack(line: Line) -> bytes:
-    if isinstance(line, Gap):
-        kind, rest = (BACK if line.back else LOST), line.reason.encode()[:1000]
-    else:
-        kind, rest = PACKET, line.packet
-    return _HEAD.pack(kind, line.gateway % 256, line.mono_ns, line.wall_ns, len(rest)) + rest
+    """Small, and nothing for the garbage collector to look through."""
+    return marshal.dumps((isinstance(line, Gap), *line))
 
 
 def unpack(raw: bytes) -> Iterator[Line]:
-    at = 0
-    while at < len(raw):
-        kind, gateway, mono_ns, wall_ns, length = _HEAD.unpack_from(raw, at)
-        at += _HEAD.size
-        rest = raw[at : at + length]
-        at += length
-        if kind == PACKET:
-            yield Arrival(gateway, mono_ns, wall_ns, rest)
-        else:
-            yield Gap(gateway, mono_ns, wall_ns, kind == BACK, rest.decode(errors="replace"))
+    packed = BytesIO(raw)
+    while packed.tell() < len(raw):
+        is_gap, *fields = marshal.load(packed)
+        yield Gap(*fields) if is_gap else Arrival(*fields)
 
 
 class RecentLines:

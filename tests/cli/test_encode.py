@@ -50,11 +50,8 @@ def test_every_golden_message_is_encoded_from_its_fields_alone(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "line 2: cut off: "),
-        ('{"type": 4, "gro', "line 2: cut off: "),
-        ('{"type": 4, "group": nul', "line 2: cut off: "),
-        ('{"type": 4', "line 2: cut off: "),
-        ('{"type" 4}', "line 2: not JSON: Expecting ':' delimiter at column 9"),
+        ('{"type": 4, "gro', "line 2: not a JSON object: Invalid control character"),
+        ('{"type" 4}', "line 2: not a JSON object: Expecting ':' delimiter at column 9"),
         ("[1]", "line 2: not an object"),
         ('{"type": 4}', "line 2: payload is missing"),
         ('{"type": 4, "group": 1, "payload": "0"}', "line 2: payload = '0' must be hex digits"),

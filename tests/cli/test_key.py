@@ -152,7 +152,7 @@ def test_every_command_that_checks_takes_the_key_from_anywhere(site: Path) -> No
             "refused: 0 forged, 0 replayed",
         ),
         (listen, [source, *deployment], "No such file"),
-        (doctor, [*deployment, *given, "--json"], "the key's file is its owner's alone"),
+        (doctor, [*deployment, *given, "--json"], "only its owner can read the key's file"),
         (send, ["report", *deployment], "No such file"),
         (logs, ["verify", RUN, "--again", *given], "0 differ"),
         (logs, ["verify", RUN, "--again"], "give the network's key by --key FILE"),

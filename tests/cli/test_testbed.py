@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from basestation.cli import testbed
 from basestation.cli.testbed import command
-from basestation.testbed import engine, topologies
+from basestation.testbed import emulator, topologies
 from basestation.testbed.images import FirmwareProgram, Programs
 from basestation.testbed.scenario import Watch
 from basestation.testbed.setup import Wish
@@ -42,7 +42,7 @@ def stand_in(monkeypatch, tmp_path):
     program = tmp_path / "testbed"
     program.write_text(f"#!/bin/sh\ncat > {tmp_path}/scenario\ncp {log} $2\n")
     program.chmod(0o755)
-    monkeypatch.setattr(engine, "build", lambda say: program)
+    monkeypatch.setattr(emulator, "build", lambda say: program)
     monkeypatch.setattr(
         FirmwareProgram, "copy", lambda self, identity, folder: folder / f"{self.path}-{identity}.elf"
     )
@@ -251,7 +251,7 @@ def test_an_engine_that_fails(stand_in, meadow, monkeypatch, tmp_path):
     program = tmp_path / "broken"
     program.write_text("#!/bin/sh\necho 'line 1: no' >&2\nexit 2\n")
     program.chmod(0o755)
-    monkeypatch.setattr(engine, "build", lambda say: program)
+    monkeypatch.setattr(emulator, "build", lambda say: program)
     result = run(meadow, "--seconds", 2)
     assert result.exit_code == 1
     assert "line 1: no" in result.stderr

@@ -19,7 +19,7 @@ FIELD = {"motes": 10, "epsilon": 3, "delta": 32, "rate": 0.0156, "messages": 200
 
 
 def told_and_true(scheme):
-    """A run as its log tells it, without events, and as it was."""
+    """A run as its log shows it, without events, and the true run."""
     true = simulated(scheme, **FIELD)
     told = pa.concat_tables(with_field_truth([untold(true.messages)], true.deployment))
     return Trace(true.run, true.deployment, true.origin, told, None), true

@@ -13,7 +13,7 @@ import build_layout
 import image
 import pytest
 
-from basestation.testbed import engine
+from basestation.testbed import emulator
 from basestation.testbed.images import environments
 from basestation.testbed.truth_log import DriverFault, Signal
 from packet_formats import cheader
@@ -348,7 +348,7 @@ def test_the_image_as_it_ships_runs_and_speaks_under_the_id_written_into_it(
     (tmp_path / "node.elf").write_bytes(
         image.load(project.build(environment) / "firmware.elf").with_id(node_id).elf
     )
-    events = engine.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {tmp_path}/node.elf\nend 3\n", testbed)
+    events = emulator.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {tmp_path}/node.elf\nend 3\n", testbed)
     assert not [event for event in events if isinstance(event, DriverFault)]
     frames = [event.bytes for event in events if isinstance(event, Signal)]
     # length, 01 08, number, PAN, destination, type, group, payload; a mote that was reset would begin with 0 again
@@ -367,7 +367,7 @@ def test_an_app_outside_the_repository(pio, root, testbed, tmp_path):
     assert done.returncode == 0, done.stdout
     folder = project.build("micaz")
     assert json.loads((folder / "firmware.json").read_text())["app"] == "my_app"
-    events = engine.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {folder}/firmware.elf\nend 9\n", testbed)
+    events = emulator.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {folder}/firmware.elf\nend 9\n", testbed)
     assert not [event for event in events if isinstance(event, DriverFault)]
     sent = [event.bytes[-10] for event in events if isinstance(event, Signal) and event.bytes[8] & 0x80]
     counts = list(dict.fromkeys(sent))  # without a gateway each goes out several times

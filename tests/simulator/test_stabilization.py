@@ -109,7 +109,7 @@ def test_a_fault_does_harm_before_it_is_gone(name, motes, record_property):
     assert sum(harm) > 0
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("motes", [1, MOTES])
 def test_recovery_over_many_seeds(name, motes, record_property):
@@ -127,7 +127,7 @@ def test_recovery_over_many_seeds(name, motes, record_property):
 
 
 def test_the_network_goes_on_as_it_did():
-    """A fault touches stamps alone: the same sends, receptions and truth."""
+    """A fault changes only stamps: sends, receptions and truth stay the same."""
     stream = engine_numba.generate(options_of(1))
     corrupted, clock = corrupt_stream(stream, draw_corruption(MOTES, EPSILON, AFTER, 1), [2, 5])
     faults = corrupted.event_kind == CORRUPT

@@ -73,7 +73,7 @@ def assert_each_message_once(stream: Stream, options: WorldOptions) -> None:
 
 
 def assert_events_a_tick(stream: Stream, options: WorldOptions) -> None:
-    """A mote has at most K turns in a tick: so many sends, and so many receive events where a tick is one of these."""
+    """A mote has at most K turns in a tick: K sends, and K receive events where a tick is one of these."""
     kinds = [SEND, RECEIVE] if options.reception == "tick" else [SEND]
     for kind in kinds:
         rows = stream.event_kind == kind

@@ -1,4 +1,4 @@
-"""Networks laid out in a field: who hears whom, the way to the observer, and what relaying does to causal order."""
+"""Networks laid out in a field: links, the path to the observer, and the effect of relaying on causal order."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ import math
 import random
 import sys
 
-from basestation.testbed.air import message_of
 from basestation.testbed.images import PROJECT
 from basestation.testbed.judge import judge
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish
+from basestation.testbed.signals import message_of
 from basestation.testbed.truth_log import Event, Signal
 from packet_formats.deployment import load
 from packet_formats.layout import layout_of

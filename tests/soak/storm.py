@@ -36,12 +36,12 @@ from basestation.live.deciding import again
 from basestation.live.happenings import Arrived, Delivered, Happening
 from basestation.live.runner import past_due
 from basestation.live.station import Station
-from basestation.testbed import engine, faults, images, topologies
-from basestation.testbed.air import message_of
+from basestation.testbed import emulator, faults, images, topologies
 from basestation.testbed.judge import decoded, follow, messages_of
 from basestation.testbed.recorded_messages import Sent
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in
+from basestation.testbed.signals import message_of
 from basestation.testbed.truth_log import Event, Power, Reset, Signal, Uart, read
 from packet_formats.air import air_format
 from packet_formats.boards import BOARDS
@@ -144,7 +144,7 @@ def timeline(
 def moment(
     draw: random.Random, deployment: Deployment, begin: float, end: float, heard: list[Signal]
 ) -> float:
-    """When a stranger sends: at any time, or, under a schedule, mostly when somebody is awake to hear it."""
+    """When an attacker sends: at any time, or, under a schedule, mostly while motes listen."""
     at, period = draw.uniform(begin, end), deployment.radio.period_ms / 1000
     if not period or not heard or draw.random() < 0.2:
         return at
@@ -171,7 +171,7 @@ def emulate(
     def run(seconds: float, script: tuple[str, ...]) -> list[Event]:
         wish = Wish(seed=number, seconds=seconds, script=script)
         scenario = assemble([network], topology, programs, place, wish).text()
-        with engine.start(engine.build(), scenario, place / "truth") as going:
+        with emulator.start(emulator.build(), scenario, place / "truth") as going:
             going.finish()
         return list(read(place / "truth"))
 
@@ -194,7 +194,7 @@ class Listened:
 
 
 def listen(emulated: Emulated, folder: Path) -> Listened:
-    """A station and its log at the gateway's line: what it told of, and what is wrong."""
+    """Run a station with its log on the gateway's line: what it delivered, and the faults."""
     network, truth = emulated.network, TruthEvents.of(emulated.events)
     deployment = network.deployment
     layout = layout_of(deployment)

@@ -1,4 +1,4 @@
-"""The calibration of the ledger: its networks keep G1 and G2, and a target that is missed is told; fifty motes."""
+"""The calibration of the ledger: its networks keep G1 and G2, and a missed target is reported; fifty motes."""
 
 from __future__ import annotations
 

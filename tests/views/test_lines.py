@@ -1,20 +1,17 @@
-"""Lines, JSON, and both streams side by side."""
+"""Lines and JSON."""
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from basestation.cli.common import plain
 from basestation.live.happenings import (
     Alarm,
     ClockChanged,
     Delivered,
-    Discarded,
     Happening,
     Name,
     Reboot,
@@ -26,7 +23,6 @@ from basestation.live.happenings import (
 from basestation.live.station import Station
 from basestation.views.lines import FinalRows, LinesView, row_of, shown_age, summary
 from basestation.views.ndjson import JsonView, to_plain
-from basestation.views.streams import StreamsView
 from packet_formats.deployment import CRYSTAL_HZ, RadioSettings, from_dict
 from packet_formats.json_form import message_to_plain
 from packet_formats.layout import layout_of
@@ -237,28 +233,3 @@ def test_tentative_rows_are_objects_of_their_own():
 def found_data(found: list[Happening], name: str) -> Data:
     (data,) = (item.data for item in found if isinstance(item, Tentative) and str(item.name) == name)
     return data
-
-
-# ---- Both streams side by side ----
-
-
-def test_the_streams_show_what_waits_below_what_has_left():
-    console = Console(file=io.StringIO(), width=100, color_system=None)
-    view, (station, found, _) = StreamsView(console), waiting()
-
-    def right() -> list[str]:
-        with console.capture() as captured:
-            console.print(view.picture())
-        cells = [line.split("│")[2].split() for line in captured.get().splitlines() if line.startswith("│")]
-        return [f"{cell[1]} {cell[2]}" for cell in cells if cell]
-
-    for happening in found:
-        view.take(happening)
-    assert right() == ["0#0 held", "1#0 held", "0#2 tentative,", "0#3 tentative,"]
-    for happening in station.finish():
-        view.take(happening)
-    assert right() == ["0#0 held", "1#0 held", "0#2 held", "0#3 held"]
-    view.take(replace(next(item for item in found if isinstance(item, Tentative)), place=0))
-    view.take(Discarded(0, WALL, Name(0, 0, 2), "came too late"))
-    assert right() == ["0#0 held", "1#0 held", "0#2 held", "0#3 held"]
-    view.close()

@@ -44,7 +44,7 @@ class DeliveryPoint(NamedTuple):
     longest_ms: float = 0.0
     beyond: int = 0  # later than delta
     violations: int = 0  # pairs of stamps against happened-before, and pairs delivered in the wrong order
-    root_cycles: float = 0.0  # a clock in sync, from the root's
+    root_cycles: float = 0.0  # the largest distance of a clock in sync from the root's
 
     def plus(self, other: DeliveryPoint) -> DeliveryPoint:
         summed = {name: getattr(self, name) + getattr(other, name) for name in self._fields}

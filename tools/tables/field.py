@@ -60,7 +60,7 @@ class FieldPoint(NamedTuple):
 
 
 def deployment_of(stamp: str) -> Deployment:
-    """examples/micaz.toml with another stamp, and epsilon wide enough to tell numbers of entries apart."""
+    """examples/micaz.toml with another stamp, and epsilon wide enough for numbers of entries to differ."""
     tables = load(ROOT / "examples" / "micaz.toml").to_dict()
     tables["network"] |= {"motes": MOTES, "hops": HOPS}
     clock = tables["clock"]

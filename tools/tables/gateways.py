@@ -1,7 +1,7 @@
 """Order and hold with two gateways on the real firmware: ten minutes.
 
-Ten emulated motes with the stamp `barrier` are one hop from both gateways, each of which loses a share of what it could
-hear. The station reads both lines at the run's own times.
+Ten emulated motes with the stamp `barrier` are one hop from both gateways, each of which loses a share of its
+frames. The station reads both lines at the run's own times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long urgent messages take on emulated motes, and what it costs to look for them: 20 minutes.
+"""The delay of urgent messages on emulated motes, and the cost of listening for them: 20 minutes.
 
 The networks of `power_runs` with a period of 16 s, with urgent windows and without. Each mote sends a message in ten
 seconds, of which every 32nd is urgent (`tools/urgent_app`).
@@ -46,7 +46,7 @@ FIELDS = tuple(
 
 
 class UrgentPoint(NamedTuple):
-    """What a run came to."""
+    """The result of a run."""
 
     urgent: int  # that should have arrived by now
     delays: tuple[float, ...]  # of those that did, in seconds from the app to the gateway's line
@@ -54,7 +54,7 @@ class UrgentPoint(NamedTuple):
 
 
 class UrgentWatch:
-    """When urgent messages were handed over, and when they came: by their mote and their number."""
+    """When urgent messages were handed over, and when they arrived, by mote and number."""
 
     def __init__(self, deployment: Deployment) -> None:
         self._layout, self._decoder = layout_of(deployment), FrameDecoder()
@@ -63,7 +63,7 @@ class UrgentWatch:
         self.came: dict[tuple[int, int], float] = {}
 
     def watched(self, events: Iterable[Event]) -> Iterator[Event]:
-        """The same events, looked at as they pass."""
+        """The same events, which this watches as they pass."""
         for event in events:
             if isinstance(event, Leds) and event.lit & YELLOW:
                 self._flashes[event.node] += 1
@@ -80,7 +80,7 @@ class UrgentWatch:
             self.came.setdefault((message.source, number), t)
 
     def between(self, since: float, until: float) -> dict[tuple[int, int], float | None]:
-        """The delay of each that was handed over in that time; None: it did not come."""
+        """The delay of each message handed over in that time; None if it did not arrive."""
         return {
             name: self.came[name] - begun if name in self.came else None
             for name, begun in self.begun.items()

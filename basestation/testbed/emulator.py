@@ -1,4 +1,4 @@
-"""The engine: builds the C program of firmware/testbed if needed and runs it on a scenario."""
+"""The emulator: builds the C program of firmware/testbed if needed and runs it on a scenario."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ TAIL = 1 << 14  # bytes; no line is longer
 INTERRUPTED = 128 + signal.SIGINT
 
 
-class EngineError(Exception):
+class EmulatorError(Exception):
     """An engine that could not be built, or that refused its scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPort:
-    """The place where a node's UART can be reached."""
+    """The addresses of a node's UART."""
 
     node: int
     tcp: int | None
@@ -40,21 +40,21 @@ class OpenPort:
 
 
 def build(folder: Path | None = None, say: Callable[[str], None] = silent) -> Path:
-    """Build the program if it is not up to date; `folder` replaces firmware/testbed/build. `say` is told of a wait."""
+    """Build the program if it is not up to date; `folder` replaces firmware/testbed/build. `say` reports a wait."""
     for tool in ("make", "gcc"):
         if shutil.which(tool) is None:
-            raise EngineError(
+            raise EmulatorError(
                 f"{tool} is missing: the testbed is compiled before it runs (on Debian, install {DEBIAN})"
             )
     if not SOURCES.is_dir():
-        raise EngineError(f"no {SOURCES}: the testbed only runs in a checkout of the repository")
+        raise EmulatorError(f"no {SOURCES}: the testbed only runs in a checkout of the repository")
     place = (folder or SOURCES / "build").absolute()
     command = ["make", "-s", "-C", str(SOURCES), f"BUILD={place}"]
     with locked(place, "the testbed", say):
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         needs = f" (it needs Debian's {DEBIAN})" if "simavr" in done.stderr or "libelf" in done.stderr else ""
-        raise EngineError(f"the testbed did not build{needs}:\n{done.stderr.strip()}")
+        raise EmulatorError(f"the testbed did not build{needs}:\n{done.stderr.strip()}")
     return place / "testbed"
 
 
@@ -104,13 +104,13 @@ class TestbedRun:
             self._process.wait(seconds)
 
     def finish(self) -> bool:
-        """Wait for the end: True if the run was complete, False if interrupted; `EngineError` if it failed."""
+        """Wait for the end: True if the run was complete, False if interrupted; `EmulatorError` if it failed."""
         code = self._process.wait()
         if code in (0, INTERRUPTED):
             return code == 0
         self._complaints.seek(0)
         why = self._complaints.read().decode(errors="replace").strip()
-        raise EngineError(f"the testbed ended with status {code}: {why or 'it gave no reason'}")
+        raise EmulatorError(f"the testbed ended with status {code}: {why or 'it gave no reason'}")
 
     def interrupt(self) -> None:
         if self.running:
@@ -140,7 +140,7 @@ def start(program: Path, scenario: str, truth: Path) -> Iterator[TestbedRun]:
         given.write(scenario.encode())
         given.seek(0)
         if truth.exists() and not truth.is_file():
-            raise EngineError(f"{truth} is no file: the testbed could not read its truth log back from it")
+            raise EmulatorError(f"{truth} is no file: the testbed could not read its truth log back from it")
         truth.unlink(missing_ok=True)  # an older run's log must not be taken for this one's
         process = subprocess.Popen(
             [program, "-", truth], stdin=given, stdout=subprocess.DEVNULL, stderr=complaints

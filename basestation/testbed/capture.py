@@ -12,7 +12,7 @@ from pathlib import Path
 from packet_formats.boards import BOARDS
 from packet_formats.pcap import write_packets
 
-from .air import frame_of
+from .signals import frame_of
 from .truth_log import Event, Signal
 
 
