@@ -37,6 +37,7 @@ __all__ = [
 
 
 def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
+    """Run the scheme's program on every mote."""
     if scheme.kernel is None:  # another package's scheme: its program is an object
         return engine_objects.stamp(stream, scheme, corruption)
     fault = corruption or NO_CORRUPTION
@@ -63,6 +64,7 @@ def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = N
 
 
 def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
+    """Read each arrival's stamp by the observer's clock at its reception, and bound it."""
     r, c, kn, bounded, wrong = kernels.observe_stamps(
         stream.arrival_message,
         stream.read_at,
@@ -98,7 +100,10 @@ def deliver(
     ranked: Int64 | None = None,
     tolerate: float | None = None,
 ) -> DeliveryOrder:
-    """Deliver the arrivals by a policy. Pass `ranked` to order once and deliver by many policies."""
+    """Deliver the arrivals by a policy. Pass `ranked` to order once and deliver by many policies.
+
+    `tolerate`: the share in per cent that the ledger may have in violations.
+    """
     arrived = stream.arrival_clock
     if policy == "none":
         return DeliveryOrder(np.arange(stream.arrivals), arrived.copy(), 0)
@@ -120,6 +125,7 @@ def deliver(
 
 
 def vector_clocks(stream: Stream) -> Int32:
+    """The truth, one row for each message: how many sends of each mote led to it, itself included."""
     vectors: Int32 = kernels.vector_clocks(
         stream.event_kind, stream.event_mote, stream.event_message, stream.motes, stream.messages
     )
@@ -134,6 +140,7 @@ def in_violation(stream: Stream, vectors: Int32, order: Int64) -> NDArray[np.boo
 
 
 def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
+    """Count the violations among messages (by number) in their order of delivery."""
     counts = _counts(stream, vectors, order)
     return Violations(len(order), *(int(count) for count in counts[:5]))
 
