@@ -43,7 +43,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_sessionstart() -> None:
-    """Ctrl-C while the garbage collector calls somebody, such as hypothesis, is dropped by it: then it comes again."""
+    """The garbage collector drops a Ctrl-C that comes while it calls back, such as hypothesis: send it again."""
     others = sys.unraisablehook
 
     def hook(dropped: Any) -> None:
@@ -55,7 +55,7 @@ def pytest_sessionstart() -> None:
     sys.unraisablehook = hook
 
 
-# What takes longest goes first, so that no worker is busy alone at the end. Files that build images stand apart, since
+# What takes longest goes first, so that all workers end together. Files that build images stand apart, since
 # they wait for each other.
 FIRST = (
     "spark",

@@ -256,7 +256,7 @@ def _with_times(arrivals: Arrivals, cycles: Ints, layout: DataLayout) -> Bytes:
 
 
 def _put_turn(payload: Bytes, arrivals: Arrivals, turn: int, layout: DataLayout) -> None:
-    """The boot, and a part of the data, tell plays apart."""
+    """The boot, and a part of the data, distinguish plays."""
     mine = np.flatnonzero(arrivals.source >= 0)
     payload[mine, layout.flags_at] |= turn % BOOTS << bulk.BOOT_SHIFT
     for place, byte in enumerate(turn.to_bytes(TURN_BYTES, "big")):

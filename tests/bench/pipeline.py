@@ -75,7 +75,7 @@ def bench(
     place: Path = Path(),
     runs: int = 1,
 ) -> Iterator[Pace]:
-    """Each job on journals of these sizes, so many of each."""
+    """Each job on journals of these sizes, `runs` journals of each."""
     with TemporaryDirectory(dir=place, prefix=".bench-") as scratch:
         play = play_of()
         for size in millions:

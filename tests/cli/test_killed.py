@@ -118,7 +118,7 @@ def test_a_killed_base_station_has_logged_all_that_it_told_of(tmp_path, network,
     assert survives(tmp_path, network, [SYNCS[seed]], seed) > 0
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 def test_fifty_killed_base_stations(tmp_path, network):
     total = 0
     for seed in range(0, 50, 5):

@@ -62,5 +62,5 @@ def stamp_deployments() -> list[Deployment]:
 
 
 @cache
-def core_of(gcc: str, deployment: Deployment) -> Core:
-    return Core(gcc, deployment)
+def core_of(deployment: Deployment) -> Core:
+    return Core(deployment)

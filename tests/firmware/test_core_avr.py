@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +94,12 @@ def judged(said: str) -> None:
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("deployment", LAYOUTS, ids=name_of)
-def test_golden_vectors_on_the_emulated_mote(
-    deployment: Deployment, require_tool: Callable[[str], str]
-) -> None:
+def test_golden_vectors_on_the_emulated_mote(deployment, require_tool):
     avr_gcc, simavr = require_tool("avr-gcc"), require_tool("simavr")
     judged(emulated(simavr, program([avr_gcc, *AVR], deployment, TEST, ".elf")))
 
 
-def test_the_vectors_kept_for_platformio_are_up_to_date() -> None:
+def test_the_vectors_kept_for_platformio_are_up_to_date():
     kept = (core_vectors.FOLDER / "core_vectors.h").read_text()
     assert kept == core_vectors.render(load(core_vectors.FOLDER / "deployment.toml"))
 
@@ -132,9 +130,7 @@ def cycles(avr_gcc: str, simavr: str, deployment: Deployment) -> dict[str, tuple
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize("name", AIMS)
-def test_cycles_of_stamping(
-    name: str, require_tool: Callable[[str], str], record_property: Callable[[str, object], None]
-) -> None:
+def test_cycles_of_stamping(name, require_tool, record_property):
     stamp, send, receive = AIMS[name]
     found = cycles(require_tool("avr-gcc"), require_tool("simavr"), described(7, 10, 10, stamp))
     print(name, found)

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from importlib.metadata import requires
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ def names(text: str) -> list[str]:
     return re.findall(r"(?m)^([a-z0-9-]+)==", text)
 
 
-def test_the_firmware_gets_platformio_and_not_spark(root: Path) -> None:
+def test_the_firmware_gets_platformio_and_not_spark(root):
     command = [sys.executable, "-S", "-I", str(root / "tools" / "locked_subset.py"), "firmware"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = names(text)
@@ -28,7 +27,7 @@ def test_the_firmware_gets_platformio_and_not_spark(root: Path) -> None:
         assert entry in (root / "requirements.lock").read_text()
 
 
-def test_the_lock_knows_all_that_platformio_needs(root: Path) -> None:
+def test_the_lock_knows_all_that_platformio_needs(root):
     pytest.importorskip("platformio")
     found = set(names(subset((root / "requirements.lock").read_text(), {"platformio"})))
     for requirement in requires("platformio") or []:

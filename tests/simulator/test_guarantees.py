@@ -45,7 +45,7 @@ def test_the_whole_wait_leaves_no_violation(gateways, motes, loss):
     assert_no_violation(options, ["causal", "dapw", "cbd"])
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("motes", [10, 50])
@@ -97,7 +97,7 @@ def test_one_byte_is_seldom_full_at_rate_a_tenth(motes, most, seed):
         assert assert_flagged_or_in_order(options) <= most * options.messages
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", ["shared", "each"])
 @pytest.mark.parametrize("seed", [11, 12, 13, 14])
 @pytest.mark.parametrize("motes", [10, 50])

@@ -109,7 +109,7 @@ def test_a_fault_does_harm_before_it_is_gone(name, motes, record_property):
     assert sum(harm) > 0
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("motes", [1, MOTES])
 def test_recovery_over_many_seeds(name, motes, record_property):

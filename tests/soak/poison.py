@@ -43,7 +43,7 @@ AIM = 2_000
 SECONDS = 60  # for one job; more is a hang
 PATIENCE = 3 * SECONDS  # for the process that runs it: Spark has to start
 MEMORY = 8 << 30  # bytes of address space for the process, and for the Java that it starts
-WITH_SPARK = 8  # every so many pieces
+WITH_SPARK = 8  # one piece in eight
 
 GOOD, BAD = "good", "bad"
 LINES = {"links": ["--json"], "clocks": ["--json"], **ON_TRACES}

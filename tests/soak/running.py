@@ -39,7 +39,7 @@ def results_folder() -> Path:
 
 @cache
 def version() -> str:
-    """The last commit of what is searched."""
+    """The last commit that changed the searched folders."""
     words = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", *SEARCHED]
     said = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
     return said or "unknown"
@@ -129,7 +129,7 @@ class Search:
             epilog=f"Example: {module} --minutes 10 --json. It goes on where it ended the last time.",
         )
         reader.add_argument("--minutes", type=float, default=1e9, help="end after this time")
-        reader.add_argument("--pieces", type=int, default=sys.maxsize, help="end after so many pieces")
+        reader.add_argument("--pieces", type=int, default=sys.maxsize, help="end after this number of pieces")
         reader.add_argument(
             "--piece", type=int, metavar="N", help="do piece N again, by itself: it is not counted"
         )

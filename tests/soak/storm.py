@@ -144,7 +144,7 @@ def timeline(
 def moment(
     draw: random.Random, deployment: Deployment, begin: float, end: float, heard: list[Signal]
 ) -> float:
-    """When a stranger sends: at any time, or, under a schedule, mostly when somebody is awake to hear it."""
+    """When an attacker sends: at any time, or, under a schedule, mostly while motes listen."""
     at, period = draw.uniform(begin, end), deployment.radio.period_ms / 1000
     if not period or not heard or draw.random() < 0.2:
         return at
@@ -194,7 +194,7 @@ class Listened:
 
 
 def listen(emulated: Emulated, folder: Path) -> Listened:
-    """A station and its log at the gateway's line: what it told of, and what is wrong."""
+    """Run a station with its log on the gateway's line: what it delivered, and the faults."""
     network, truth = emulated.network, TruthEvents.of(emulated.events)
     deployment = network.deployment
     layout = layout_of(deployment)

@@ -1,4 +1,4 @@
-"""Holds the causal graph that messages tell against what the flight recorders know."""
+"""Compares the causal graph of a station with the flight recorders."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def connected(port):
 
 
 def test_tshark_decodes_the_ether(tmp_path, require_tool):
-    """Its guess at 6LoWPAN apart: TinyOS 1 puts nothing before its AM type that would tell otherwise."""
+    """Except for its guess at 6LoWPAN: TinyOS 1 has nothing before its AM type that excludes it."""
     tshark = require_tool("tshark")
     capture = tmp_path / "ether.pcap"
     report = run("--motes", 3, "--seconds", 15, "--rate", 1, "--pcap", capture)
@@ -187,7 +187,7 @@ def test_the_scenario_names_the_line_that_is_wrong(tmp_path):
         bad.finish()
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 def test_ten_minutes_in_the_line_in_the_sand(log, root):
     """Twenty motes at the places of a real deployment, in recorded noise."""
     data = Path(root).parent / "shared" / "data"

@@ -76,7 +76,7 @@ def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
 def test_the_wait_is_the_rule_s(point):
     """Ours waits by the clock, delta + epsilon and a tick from its stamp on, which may be epsilon ahead of the send.
 
-    The others wait for what is missing."""
+    The other rules wait for missing messages."""
     clock = deployment_of(point.scheme).clock
     full = 1000 * (clock.delta + 2 * clock.epsilon + 1) * clock.tick_seconds
     if point.scheme == "shlc":
@@ -89,7 +89,7 @@ def test_the_wait_is_the_rule_s(point):
 
 
 def test_the_graph_is_right_wherever_it_claims_to_be_complete(run):
-    """The causal graph that messages tell, against the flight recorders."""
+    """The station's causal graph, against the flight recorders."""
     found = check_graph(run.arrivals, run.deployment)
     assert found.messages >= 150
     assert found.is_right

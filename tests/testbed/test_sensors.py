@@ -99,7 +99,7 @@ def test_each_sensor_is_powered_read_and_switched_off(testbed, images, board, fi
 
 
 def test_what_is_not_powered_shows_nothing(testbed, images):
-    """The thermistor of a first edition is on INT2, which is the radio's on a MICAz: nobody powers it."""
+    """The thermistor of a first edition is on INT2, which is the radio's on a MICAz: the firmware does not power it."""
     feeds = [f"at 0 sense 0 {sensor} {reading}" for sensor, reading in FED.items()]
     found, supplies = run(testbed, images["micaz"], "micaz", "mts310ca", *feeds)
     assert "temperature" not in {event.sensor for event in supplies}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -38,7 +37,7 @@ def records(events: list[Event], node: int, layout) -> list[Heard | Idle]:
 
 
 @pytest.mark.parametrize("board", ["barrier", "mica2"])
-def test_an_idle_record_never_passes_a_frame(board, root: Path):
+def test_an_idle_record_never_passes_a_frame(board, root):
     deployment = load(root / "examples" / f"{board}.toml")
     deployment = replace(deployment, network=replace(deployment.network, hops=1))
     margin = BOARDS[deployment.network.board].radio.signal_margin_db
