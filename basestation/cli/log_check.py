@@ -21,7 +21,7 @@ from basestation.cli.log_runs import (
 from basestation.cli.progress import progress
 from basestation.journal import locking
 from basestation.journal.reader import UNMARKED, Finding, Journal, JournalHole, read_journal
-from basestation.journal.record_format import Ending, JournalError
+from basestation.journal.record_format import VERSION, Ending, JournalError
 from packet_formats.phrases import many
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _verify(path: Path, as_json: bool) -> Summary:
             {
                 "folder": path,
                 "run": summary.header.run,
-                "format": summary.header.version,
+                "format": VERSION,
                 "records": summary.records,
                 "segments": summary.segments,
                 "undecided": summary.undecided,
@@ -91,10 +91,9 @@ def _verify(path: Path, as_json: bool) -> Summary:
             }
         )
         return summary
-    whole = "all is there" if summary.header.salt else "all can be read"
     common.echo(
         f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}, "
-        f"{_end(summary, live)}: {faults.lacks or whole}"
+        f"{_end(summary, live)}: {faults.lacks or 'all is there'}"
     )
     for line in hole_lines(summary.missing):
         common.echo(line)
@@ -185,8 +184,6 @@ def _end(summary: Summary, live: bool) -> str:
     """How the run ended."""
     if live:
         return "being written"
-    if not summary.header.salt:
-        return "of version 1, which marks no end"
     if summary.end is None:
         return "without an end mark"
     return ENDS.get(summary.end.how, "ended in a way that this version does not know")
