@@ -54,10 +54,10 @@ $(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simu
 	$(BIN)/basestation analyse continuum "$$folder/trace" --tolerate 5 --no-spark --workers 1 > /dev/null
 	@touch $@
 
-test: prepared ## the fast tests: every package, an image of each kind, one emulated network, Spark, the page in a browser
+test: prepared ## the fast tests: all packages, images, an emulated network, Spark, the page in a browser
 	$(PYTEST) -m "not wide and not slow"
 
-check: prepared ## lint, strict types, cppcheck, then the wide tests: all layouts and boards, kills, parity of implementations
+check: prepared ## lint, strict types, cppcheck; then the wide tests: all layouts and boards, kills, parity
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-tested
 	$(PYTEST) -m "wide and not slow"
 
@@ -80,10 +80,10 @@ firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: pr
 
 # Done again only when something changed. Without the compiler both are left out; in CI that is a failure.
 images-if-able: setup
-	@$(call if_able,.pio/.images)
+	+@$(call if_able,.pio/.images)
 
 firmware-tested: setup
-	@$(call if_able,.pio/.tested)
+	+@$(call if_able,.pio/.tested)
 
 if_able = if command -v avr-gcc >/dev/null; then $(MAKE) --no-print-directory $(1); \
     else echo 'avr-gcc is not on this machine: the firmware is left out.' >&2; [ "$${CI:-}" != true ]; fi

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args, get_type_hints
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -22,6 +23,7 @@ from basestation.views.visible_text import visible_segments
 from packet_formats.phrases import visible
 
 if TYPE_CHECKING:
+    from basestation.journal.reader import Journal
     from packet_formats.deployment import Deployment
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -191,6 +193,24 @@ def add_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[F], F]:
     return add
 
 
+def grouped(options: Iterable[Callable[[Any], Any]], group: type[Any], name: str) -> Callable[[F], F]:
+    """Give a command these options as one parameter: an instance of the dataclass `group`."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def command(*args: Any, **given: Any) -> object:
+            own = {
+                field.name: given.pop(field.name)
+                for field in dataclasses.fields(group)
+                if field.name in given
+            }
+            return function(*args, **{name: group(**own)}, **given)
+
+        return cast(F, add_options(options)(command))
+
+    return decorate
+
+
 def json_option(function: F) -> F:
     """Give a command the flag ``--json``, as the parameter ``as_json``."""
     option = click.option("--json", "-j", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -297,3 +317,9 @@ def with_key(
         return keys.with_key(described, path, key)
     except ValueError as error:
         fail(str(error))
+
+
+def deployment_of(journal: "Journal", path: Path | None, key: Path | None) -> "Deployment":
+    """The deployment in the file `path`, or else in the log, with its key, if there is one."""
+    described = load_deployment(path) if path else journal.deployment
+    return with_key(described, path, key, needed=False)

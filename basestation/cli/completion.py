@@ -53,20 +53,16 @@ def command(shell: str | None) -> None:
 
     Without an argument, it prints the script for the shell that $SHELL names.
     """
+    from basestation.cli import cli
+
     name = shell or Path(os.environ.get("SHELL", "")).name
     if name not in WHERE:
         raise click.UsageError(f"which shell? $SHELL is none of {', '.join(WHERE)}")
-    click.echo(script(name))
+    found = get_completion_class(name)
+    assert found is not None
+    click.echo(found(cli, {}, "basestation", VARIABLE).source())
     if sys.stdout.isatty():
         common.note(f"To keep it: save the above to {WHERE[name]}, then open a new shell.")
-
-
-def script(shell: str) -> str:
-    from basestation.cli import cli
-
-    found = get_completion_class(shell)
-    assert found is not None
-    return found(cli, {}, "basestation", VARIABLE).source()
 
 
 @add_completion_class

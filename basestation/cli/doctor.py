@@ -66,15 +66,6 @@ TOKEN = 0xD0
     type=common.FiniteFloat(0, min_open=True),
     help="Messages per second from each mote, for the budget. [default: the firmware's]",
 )
-@click.option(
-    "--log",
-    "logs",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="CAUSEWAY_LOG",
-    default=Path("logs"),
-    metavar="FOLDER",
-    help="Folder for logs.",
-)
 @common.key_option()
 @common.json_option
 @click.pass_context
@@ -86,7 +77,6 @@ def command(
     seconds: float | None,
     ask: bool,
     rate: float | None,
-    logs: Path,
     as_json: bool,
 ) -> None:
     """Check this machine; with a deployment, its layout and budget; with a SOURCE, its line and motes.
@@ -98,7 +88,7 @@ def command(
         raise click.UsageError("--ask needs a SOURCE")
     shown = common.table("area", "check", "verdict", "finding")
     verdicts = []
-    for finding in _findings(sources, deployment, key, seconds, ask, rate, logs):
+    for finding in _findings(sources, deployment, key, seconds, ask, rate):
         verdicts.append(finding.verdict)
         if as_json:
             common.emit_json(finding, flush=True)
@@ -118,13 +108,14 @@ def _findings(
     seconds: float | None,
     ask: bool,
     rate: float | None,
-    logs: Path,
 ) -> Iterator[Finding]:
     deployment = None
     if path is not None or sources or network_options.HERE.exists():
         deployment = _load(path or network_options.HERE, key)
     deployed = () if isinstance(deployment, Finding | None) else deployment.observer.source
-    yield from check_machine.examine(PROVIDED_BY, logs, deployed, os.environ, sources)
+    yield from check_machine.examine(
+        PROVIDED_BY, Path(os.environ.get("CAUSEWAY_LOG", "logs")), deployed, os.environ, sources
+    )
     if isinstance(deployment, Finding):
         yield deployment
     elif deployment is not None:

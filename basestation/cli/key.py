@@ -11,23 +11,13 @@ from basestation.cli import SuggestingGroup, common
 
 @click.group(
     cls=SuggestingGroup,
-    epilog=common.example(
-        """
-        basestation key new site.key
-        """
-    ),
+    epilog=common.example("basestation key new site.key"),
 )
 def command() -> None:
     """Make the key of a network whose messages have MICs ([security] in its deployment)."""
 
 
-@command.command(
-    epilog=common.example(
-        """
-        basestation key new site.key
-        """
-    )
-)
+@command.command(epilog=common.example("basestation key new site.key"))
 @click.argument("file", type=click.Path(path_type=Path))
 def new(file: Path) -> None:
     """Make a random key and write it to FILE, which must not exist yet. Only you can read the file.

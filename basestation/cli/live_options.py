@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import gc
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -48,9 +47,8 @@ class Choices:
     allowance: float | None = None  # on the line of `listen`, and in a log
     web: str | None = None
     web_control: bool = False
-    phi_said: bool = False  # on the command line; from the environment phi is only for policies that have one
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         if self.web_control and self.web is None:
             raise click.UsageError("--web-control is for the page of --web")
         if self.web is not None and "@" in self.web:
@@ -71,7 +69,10 @@ class Choices:
         policy = LEDGER if self.tolerate is not None else self.policy or observer.policy
         if reason := refusal(policy, deployment.stamp.scheme):
             raise click.UsageError(f"--policy {policy}: it {reason}")
-        if self.phi_said and (reason := phi_refusal(policy)):
+        # In the environment phi is only for the policies that have one.
+        context = click.get_current_context(silent=True)
+        given = context is not None and context.get_parameter_source("phi") is ParameterSource.COMMANDLINE
+        if given and (reason := phi_refusal(policy)):
             raise click.UsageError(f"--phi {phi}: {reason}")
         allowance_ns = None if self.allowance is None else round(self.allowance * 1_000_000)
         return Station(deployment, policy, phi, self.tolerate, allowance_ns=allowance_ns)
@@ -144,18 +145,7 @@ allowance_option = click.option(
 )
 
 
-def options(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the shared options, as the parameter `choices`."""
-
-    @functools.wraps(function)
-    def command(*args: Any, **given: Any) -> None:
-        said = click.get_current_context().get_parameter_source("phi") is ParameterSource.COMMANDLINE
-        asked = {field.name: given.pop(field.name) for field in fields(Choices) if field.name in given}
-        choices = Choices(**asked, phi_said=said)
-        choices.check()
-        function(*args, choices=choices, **given)
-
-    return common.add_options(OPTIONS)(command)
+options = common.grouped(OPTIONS, Choices, "choices")
 
 
 class Notes:

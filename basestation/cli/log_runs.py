@@ -126,7 +126,7 @@ def holes_as_json(holes: Sequence[JournalHole]) -> dict[str, Any]:
     return {"missing": [(hole.first, hole.last) for hole in holes], "holes": [asdict(hole) for hole in holes]}
 
 
-def deployment_of(journal: Journal, path: Path | None) -> Deployment | None:
+def deployment_to_read(journal: Journal, path: Path | None) -> Deployment | None:
     """The deployment in a file, or in the log. A note says so if no MIC of the log was checked."""
     from basestation.journal.decision import MICS_UNCHECKED
     from basestation.journal.sidecar import decider_of

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -200,12 +199,4 @@ class OpenOutputs:
                 taker.take_snapshot(snapshot)
 
 
-def options(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command these options, as the parameter `outputs`."""
-
-    @functools.wraps(function)
-    def command(*args: Any, **given: Any) -> None:
-        asked = {field.name: given.pop(field.name) for field in fields(Outputs)}
-        function(*args, outputs=Outputs(**asked), **given)
-
-    return common.add_options(OPTIONS)(command)
+options = common.grouped(OPTIONS, Outputs, "outputs")

@@ -55,8 +55,7 @@ def command(
     """
     try:
         journal = read_journal(log)
-        described = common.load_deployment(deployment) if deployment else journal.deployment
-        described = common.with_key(described, deployment, key, needed=False)
+        described = common.deployment_of(journal, deployment, key)
         completed = _as_it_was(choices, journal.header, deployment is None)
         if completed.policy != choices.policy:
             journal.check_policy(described)

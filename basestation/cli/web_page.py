@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from basestation.live.runner import LineLog, Stage
     from basestation.live.station import Station
     from basestation.web.access import Access
+    from basestation.web.server import PageServer
 
 PORT = 8080
 LINGER_SECONDS = 0.1  # between two checks for the end
@@ -129,14 +130,12 @@ class WebPage:
         """`on_screen`: the full screen hides printed text, so messages go to it as notes."""
         from basestation.live.downlink import Orders
         from basestation.web.feed import Feed
-        from basestation.web.server import PageServer
         from basestation.web.trial import RecentLines
 
         self._chosen, self._station = chosen, station
         self._feed = Feed(station)
         self._orders = Orders(sources, station.deployment, station.timeline.network_time) if sources else None
         self._patient = not all(source.live for source in sources) or not sources
-        self._recent_of, self._server_of = RecentLines, PageServer
         self.recent = RecentLines()
         self._server: PageServer | None = None
         self._on_screen = on_screen
@@ -148,7 +147,9 @@ class WebPage:
 
     def keep(self, log: LineLog | None) -> LineLog:
         """A log before this one that keeps the lines that the page needs."""
-        self.recent = self._recent_of(log, self._pause)
+        from basestation.web.trial import RecentLines
+
+        self.recent = RecentLines(log, self._pause)
         return self.recent
 
     def _pause(self) -> None:
@@ -166,7 +167,9 @@ class WebPage:
         folder_at: Callable[[float], Path] | None = None,
     ) -> None:
         """Serve during the run and, if `stay`, after its end until it is stopped."""
-        self._server = self._server_of(
+        from basestation.web.server import PageServer
+
+        self._server = PageServer(
             stage,
             self._feed,
             self._chosen.access,

@@ -61,8 +61,7 @@ def command(
     """
     try:
         journal = read_journal(run)
-        described = common.load_deployment(deployment) if deployment else journal.deployment
-        described = common.with_key(described, deployment, key, needed=False)
+        described = common.deployment_of(journal, deployment, key)
         station = station_of(journal, described)
         witness = Witness(station, *message)
         player = Player(station, journal.steps(lambda fault: common.note(str(fault)), described), [witness])

@@ -373,7 +373,7 @@ def test_what_cannot_be_read_is_reported_and_counted():
     assert len(texts) == 4
     assert "unknown packet type" in texts[0]
     assert "another layout" in texts[1]
-    assert "no mote of this deployment" in texts[3]
+    assert "not a mote of this deployment" in texts[3]
     snapshot = station.snapshot(SECOND)
     assert snapshot.strange == snapshot.gateways[0].strange == 4
     assert snapshot.motes == ()
