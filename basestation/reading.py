@@ -97,7 +97,7 @@ def listen(
         with contextlib.ExitStack() as stack:
             folder = None if log is None else Path(log)
             kept = (
-                open_log(stack, folder, station, "interval", sources, None, LOGGER.info) if folder else None
+                open_log(stack, station, sources, folder, "interval", None, LOGGER.info) if folder else None
             )
             runner = Runner(station, sources, [sink], kept, folder)
             sink.stop_by(runner)

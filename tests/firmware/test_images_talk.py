@@ -19,7 +19,7 @@ from packet_formats.messages import Data, decode_message, encode_message
 from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Record, StartCause, Status
 from packet_formats.tinyos import Ack, ActiveMessage, decode_packet, encode_packet
 
-RED, GREEN, YELLOW = 1, 2, 4
+RED, YELLOW = 1, 4
 # The gateway and motes 0, 1, 2: second of switching on; ppm of the main clock, the crystal, the radio.
 NODES = ((0, 0, 0, 0), (0.7, -50, 50, 40), (1.9, 50, -50, -40), (0.1, 20, 0, 10))
 STRENGTH = {1: -55, 2: -65, 3: -75}  # dBm at the gateway, of each mote

@@ -261,31 +261,6 @@ def test_a_mote_knows_its_duty(deployment):
     assert duty_of(mote.c.schedule_duty()) == pytest.approx(share, rel=0.25)
 
 
-def test_a_mote_that_starts_late_joins_within_a_period(deployment):
-    watched = Watched(deployment)
-    found_itself(watched)
-    late = watched.motes[-1]
-    late.die()
-    watched.run(20.0)
-    late.boot()
-    watched.run(1.1 * watched.times.period / HZ)
-    assert late.in_sync
-
-
-def test_a_root_that_restarts_takes_the_time_up(deployment):
-    watched = Watched(deployment)
-    found_itself(watched)
-    epoch = watched.motes[0].c.timesync_epoch()
-    watched.gateway.die()
-    watched.run(5.0)
-    watched.gateway.boot()
-    watched.run(2.2 * watched.times.period / HZ)
-    assert watched.gateway.in_sync
-    assert watched.gateway.c.timesync_epoch() == epoch
-    off = abs((watched.gateway.network() - watched.motes[0].network() + WRAP // 2) % WRAP - WRAP // 2)
-    assert off < deployment.clock.epsilon << deployment.clock.tick_log2
-
-
 # ---- With a key ----
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
 
 import pytest
 import stack
@@ -13,9 +12,6 @@ import stack
 from packet_formats.deployment import from_dict, load
 from packet_formats.layout import layout_of
 from tools import firmware_report as report
-
-Require = Callable[[str], str]
-
 
 # --- what avr-objdump and avr-size print ---
 

@@ -1,6 +1,5 @@
 """Running the engine: an engine that is a few lines of shell, and the real one where it can be built."""
 
-import signal
 import threading
 
 import pytest
@@ -80,7 +79,3 @@ def test_what_building_needs_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(emulator, "SOURCES", tmp_path / "none")
     with pytest.raises(EmulatorError, match="checkout"):
         emulator.build()
-
-
-def test_the_status_of_an_interruption_is_the_shells():
-    assert emulator.INTERRUPTED == 128 + signal.SIGINT
