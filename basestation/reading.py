@@ -200,7 +200,7 @@ def _handed_over(
             asyncio.run(run(sink))
         except (SourceError, JournalError, OSError) as error:
             faults.append(BasestationError(str(error)))
-        except BaseException as error:  # the program sees each fault of ours
+        except BaseException as error:  # passed on to the program
             faults.append(error)
         finally:
             waiting.put(None)
