@@ -1,4 +1,4 @@
-"""`basestation log verify`, `repair`, `decide` and `parts`: check a log, repair it, decide its frames, make its parts."""
+"""`basestation log verify`, `repair`, `decide` and `parts`: check a log, repair it, decide frames, make parts."""
 
 from __future__ import annotations
 
