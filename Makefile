@@ -48,7 +48,7 @@ prepared: setup
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync images-if-able $(VENV)/.kernels
 
 # numba's compiler takes a minute, and keeps what it made. Without this each process of pytest would do the same.
-$(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simulator/*_numba.py) $(VENV)/.locked | $(VENV)/.project
+$(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simulator/engine.py basestation/simulator/world.py) $(VENV)/.locked | $(VENV)/.project
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(BIN)/basestation simulate --messages 100 --scheme shlc --trace "$$folder/trace" > /dev/null && \
 	$(BIN)/basestation analyse continuum "$$folder/trace" --tolerate 5 --no-spark --workers 1 > /dev/null

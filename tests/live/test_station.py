@@ -22,7 +22,7 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
