@@ -28,7 +28,7 @@ def test_the_gateway_of_a_grid_hears_about_a_third(motes):
 
 
 @pytest.mark.parametrize(("motes", "allowed"), [(1, 1), (2, 2), (8, 2), (5, 1), (30, 4)])
-def test_nobody_is_further_away_than_the_deployment_allows(motes, allowed):
+def test_no_mote_is_further_away_than_the_deployment_allows(motes, allowed):
     for shape in (grid, line):
         hops = shape(motes, 1, allowed).hops()
         assert max(hops) <= allowed
