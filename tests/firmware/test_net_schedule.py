@@ -78,6 +78,7 @@ def found_itself(watched: Watched) -> None:
     watched.awake.clear()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("start", [0, WRAP - 100 * HZ], ids=["", "the clock wraps"])
 def test_each_level_sends_in_its_own_phase_and_nothing_after_the_end(deployment, start):
     watched = Watched(deployment, start)
@@ -415,7 +416,7 @@ def all_ids(watched: Watched) -> set[int]:
     return {mote.id for mote in watched.motes}
 
 
-@pytest.fixture(params=[False, True], ids=["", "key"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.wide)], ids=["", "key"])
 def network(request, deployment, sealed):
     watched = Watched(sealed if request.param else deployment)
     found_itself(watched)
