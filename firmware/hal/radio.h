@@ -70,7 +70,7 @@ void radio_stop(void);
 #define RADIO_NO_STAMP 0xFF
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at);
 
-#if CAUSEWAY_SCHEDULED /* without a schedule nobody puts the radio to sleep */
+/* From here to radio_busy(): only with a schedule; without one the radio never sleeps. */
 
 /** Cycles from the first radio_wake() to a receiver that is on, at most, if it is called again on each
  * EVENT_RADIO. A start that fails and one that must calibrate (MICA2: hourly) take longer. */
@@ -94,8 +94,6 @@ bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_
 
 /** Whether the radio hears or sends a frame just now: a carrier, or a frame that is coming in. */
 bool radio_busy(void);
-
-#endif
 
 #if CAUSEWAY_GATEWAYS > 1
 /** Whether no frame is coming in or waits for radio_service(): all that is heard from now on begins later.

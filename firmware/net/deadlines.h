@@ -27,11 +27,16 @@
  * measure of all waits. */
 #define DEADLINES_HOP ((uint16_t)(radio_airtime(CAUSEWAY_PAYLOAD_BYTES) + MESSAGING_BACKOFF))
 
-/** How long health and commands may wait: they have no deadline of their own. */
+/** How long health and commands may wait, which have no deadline of their own; a beacon or its proof, for a
+ * clear channel; and a message without a stamp, for its window. */
 #if CAUSEWAY_SCHEDULED
 #define DEADLINES_PLAIN (UINT32_C(2) << CAUSEWAY_PERIOD_LOG2)
+#define DEADLINES_BEACON ((uint32_t)CAUSEWAY_BEACON_SLOT)
+#define DEADLINES_UNSTAMPED (UINT32_C(3) << CAUSEWAY_PERIOD_LOG2)
 #else
 #define DEADLINES_PLAIN CLOCK_SECOND
+#define DEADLINES_BEACON CLOCK_SECOND
+#define DEADLINES_UNSTAMPED 0
 #endif
 
 /** Of an own message, sent in `tick`, with so many hops after this one. */

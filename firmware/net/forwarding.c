@@ -51,9 +51,10 @@ static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t
     outbox_frame_t *frame = traffic_frame(kind, message->type, message->length, not_before + wait, deadline);
     if (frame) {
         memcpy(frame->message.data, message->data, message->length);
-#if CAUSEWAY_SCHEDULED
-        frame->round = schedule_round();
-#endif
+        if (CAUSEWAY_SCHEDULED) {
+            frame->first_round = schedule_round() & OUTBOX_ROUND_MOST;
+            frame->behind = schedule_round() == SCHEDULE_NO_ROUND; /* its sender goes on for it */
+        }
         outbox_put(frame);
     }
     return frame;
@@ -134,7 +135,7 @@ static outbox_frame_t *put_back(const outbox_frame_t *frame)
 
 bool forwarding_waits(const outbox_frame_t *frame)
 {
-    return put_back(frame) || frame->round >= OUTBOX_BEHIND;
+    return put_back(frame) || frame->behind;
 }
 
 /* In the next round. */
@@ -144,7 +145,8 @@ bool forwarding_repeat(const outbox_frame_t *frame)
     outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
     if (!place)
         return false;
-    place->round = round;
+    place->first_round = round & OUTBOX_ROUND_MOST;
+    place->behind = false;
     place->tries++;
     if (round == CAUSEWAY_ROUNDS - 2) /* who helps needs a round, too */
         hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);

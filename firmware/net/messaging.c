@@ -8,6 +8,7 @@
 #include "causeway/data.h"
 #include "causeway/ticks.h"
 #include "commands.h"
+#include "deadlines.h"
 #include "hal/clock.h"
 #include "health.h"
 #include "suppression.h"
@@ -48,14 +49,10 @@ bool messaging_send(const uint8_t *application, bool urgent)
         return false;
     uint8_t *place = cw_data_application(frame->message.data, CAUSEWAY_PAYLOAD_BYTES);
     memcpy(place, application, CAUSEWAY_DATA_BYTES);
-#if SCHEDULE_URGENT
-    if (urgent) {
-        frame->round = OUTBOX_URGENT;
-        frame->deadline -= UINT32_C(1) << CAUSEWAY_PERIOD_LOG2; /* before all others of ours */
+    if (SCHEDULE_URGENT && urgent) {
+        frame->urgent = true;
+        frame->deadline -= DEADLINES_PLAIN / 2; /* a period: before all others of ours */
     }
-#else
-    (void)urgent;
-#endif
     outbox_put(frame);
     return true;
 }

@@ -28,7 +28,7 @@
 
 typedef enum {
     OUTBOX_OWN,     /* an own data message: stamped when it is handed to the radio */
-    OUTBOX_STAMPED, /* another mote's data message */
+    OUTBOX_STAMPED, /* a data message with its stamp: another mote's, or ours that goes out again */
     OUTBOX_PLAIN,   /* anything else */
     OUTBOX_KEPT,    /* an own data message that went out, until we know whether it arrived: net/repair.h */
 } outbox_kind_t;
@@ -46,11 +46,7 @@ typedef enum {
 #define OUTBOX_AGAIN 0U
 #endif
 
-/* In a frame's round: somebody as near has sent it. We do, too, if it is heard once more in that round. */
-#define OUTBOX_BEHIND 0x80U
-
-/* In an own message's round, until it has its stamp: it is urgent. */
-#define OUTBOX_URGENT 0x40U
+#define OUTBOX_ROUND_MOST 63U /* more than the rounds of any window */
 
 typedef struct {
     radio_message_t message;
@@ -58,9 +54,11 @@ typedef struct {
     uint32_t deadline;
     uint8_t kind;
     uint8_t tries; /* the user's: how often it went out before */
-#if CAUSEWAY_SCHEDULED
-    uint8_t round; /* of the window, before which it does not go out; or with OUTBOX_BEHIND */
-#endif
+    /* with a schedule only: */
+    uint8_t first_round : 6; /* of the window: the frame does not go out before */
+    uint8_t
+        behind : 1; /* a peer at our distance sent it first: we send it if we hear it again in first_round */
+    uint8_t urgent : 1; /* an own message without a stamp goes out in the next window of either kind */
     cw_flag_t used;
 } outbox_frame_t;
 

@@ -71,7 +71,8 @@ static void send_again(outbox_frame_t *frame, uint32_t now)
     frame->kind = OUTBOX_OWN;
     frame->deadline = now;
     frame->tries = OUTBOX_AGAIN;
-    frame->round = 0;
+    frame->first_round = 0;
+    frame->behind = false;
 }
 
 void repair_on_beacon(const uint8_t *beacon, uint32_t now)

@@ -10,9 +10,7 @@
 
 /** Whether such a node sleeps between the windows of a schedule. A constant, so that each image has only what
  * it needs. */
-#if CAUSEWAY_SCHEDULED
 extern const bool role_sleeps;
-#endif
 
 /** Whether a node of this kind may have this id. */
 bool role_accepts(uint16_t id);

@@ -36,6 +36,7 @@
 #define CAUSEWAY_URGENT_ROUNDS 0
 #define CAUSEWAY_URGENT_END 0
 #define CAUSEWAY_URGENT_QUIET 0
+#define CAUSEWAY_ALL_MOST CAUSEWAY_OWN_MOST
 #endif
 
 /** No phase of our level is now. */

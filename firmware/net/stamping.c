@@ -102,7 +102,7 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
 #if CAUSEWAY_SCHEDULED
     payload[CAUSEWAY_AGE_AT] = event_age(frame, now);
     if (SCHEDULE_URGENT)
-        frame->round = 0; /* from here on it is passed on as others */
+        frame->urgent = false; /* from here on it is forwarded as others */
 #endif
     frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, frame->message.length, &receipts);

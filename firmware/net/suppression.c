@@ -20,11 +20,11 @@
  * nobody nearer passes it on: if we hear that, we help. */
 static void put_behind(outbox_frame_t *frame)
 {
-    uint8_t round = schedule_round();
-    if (frame->round < OUTBOX_BEHIND)
-        frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
-    else if (frame->round == (round | OUTBOX_BEHIND))
-        frame->round = (uint8_t)(round + 1);
+    uint8_t round = schedule_round() & OUTBOX_ROUND_MOST;
+    if (frame->behind && frame->first_round != round)
+        return;
+    frame->behind = !frame->behind;
+    frame->first_round = (round + 1U) & OUTBOX_ROUND_MOST;
 }
 
 #endif
