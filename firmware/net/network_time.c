@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "hal/clock.h"
-
-#include "causeway_layout.h"
+#include "mic.h"
 
 typedef struct {
     uint32_t local;   /* the line's start ... */
@@ -14,9 +13,7 @@ typedef struct {
     int32_t behind; /* the estimate less the shown time at `since` */
     uint32_t since;
     uint8_t slew_log2; /* one cycle of correction in 2^this cycles */
-#if CAUSEWAY_MIC_BYTES
-    uint8_t round; /* of `network` */
-#endif
+    uint8_t round;     /* of `network`, with a key */
 } line_t;
 
 enum { SLEW_GENTLE = 6, SLEW_HARD = 1 };
@@ -77,8 +74,6 @@ static int32_t left(const line_t *line, uint32_t local)
     return (behind < 0) == (rest < 0) ? rest : 0;
 }
 
-#if CAUSEWAY_MIC_BYTES
-
 uint8_t network_time_round(uint32_t network)
 {
     const line_t *line = in_use();
@@ -95,8 +90,6 @@ void network_time_set_round(uint8_t round)
     exchange();
 }
 
-#endif
-
 void network_time_set(uint32_t local, uint32_t network)
 {
     *spare() = (line_t){.local = local, .network = network, .since = local, .slew_log2 = SLEW_GENTLE};
@@ -109,14 +102,14 @@ void network_time_steer(uint32_t now, uint32_t network, uint16_t part, int16_t s
     if (behind > (int32_t)step)
         behind = 0;
     uint8_t slew = behind < -(int32_t)step ? SLEW_HARD : SLEW_GENTLE;
-    *spare() = (line_t)
-    {
-        .local = now, .network = network, .part = part, .skew = skew, .behind = behind, .since = now,
-#if CAUSEWAY_MIC_BYTES
-        .round = network_time_round(network),
-#endif
-        .slew_log2 = slew
-    };
+    *spare() = (line_t){.local = now,
+                        .network = network,
+                        .part = part,
+                        .skew = skew,
+                        .behind = behind,
+                        .since = now,
+                        .slew_log2 = slew,
+                        .round = MIC_BYTES ? network_time_round(network) : 0};
     exchange();
 }
 
@@ -130,9 +123,8 @@ void network_time_tidy(uint32_t now)
     line_t *next = spare();
     *next = *line;
     next->network = estimate(line, start);
-#if CAUSEWAY_MIC_BYTES
-    next->round = network_time_round(next->network);
-#endif
+    if (MIC_BYTES)
+        next->round = network_time_round(next->network);
     next->part = (uint16_t)gained(line, start);
     next->local = start;
     if (left(line, start) == 0) {

@@ -33,10 +33,14 @@ void network_time_set(uint32_t local, uint32_t network);
  * half speed. */
 void network_time_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew, uint16_t step);
 
-#if CAUSEWAY_MIC_BYTES
+/* With a key only: */
 
 /** Rounds are counted modulo one more than this. */
+#if CAUSEWAY_MIC_BYTES
 #define NETWORK_TIME_ROUND_MOST ((1U << CAUSEWAY_ROUND_BITS) - 1)
+#else
+#define NETWORK_TIME_ROUND_MOST 0U
+#endif
 
 /** How often the network's 32 bits of time had come round in its epoch when it read `network`, which is less
  * than half a round (18 hours) from now. */
@@ -44,8 +48,6 @@ uint8_t network_time_round(uint32_t network);
 
 /** The round of the time that network_time_set() has just set; it sets the first one. */
 void network_time_set_round(uint8_t round);
-
-#endif
 
 /** Move the line's start up to `now`, so that its numbers stay small. Changes no reading. */
 void network_time_tidy(uint32_t now);

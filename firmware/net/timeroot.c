@@ -38,9 +38,8 @@ static void adopt(const cw_beacon_t *beacon, uint32_t heard)
 static void next_epoch(void)
 {
     guarded_u16_set(&timesync.epoch, (uint8_t)(timesync_epoch() + 1));
-#if CAUSEWAY_MIC_BYTES
-    network_time_set_round(0);
-#endif
+    if (MIC_BYTES)
+        network_time_set_round(0);
     timesync_on_epoch(timesync_epoch());
 }
 
@@ -51,8 +50,6 @@ static void open_epoch(uint32_t now)
     timesync_plan(BEACON, now + jitter_below(SPREAD));
 }
 
-#if CAUSEWAY_MIC_BYTES
-
 void timeroot_mind_round(uint32_t now)
 {
     if (network_time_round(network_time_estimate(now)) >= ROUNDS_MOST)
@@ -60,8 +57,6 @@ void timeroot_mind_round(uint32_t now)
     else
         timesync_on_round(network_time_round(network_time_estimate(now)));
 }
-
-#endif
 
 /* ---- Starting ---- */
 
@@ -73,32 +68,33 @@ static bool better(const cw_beacon_t *beacon)
     return change ? (beacon->flags & CW_BEACON_IN_SYNC) != 0 : beacon->error < best.error;
 }
 
-void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
+/* With a key the latest time counts: beacons that are played again are behind it, or behind the time that we
+ * knew when we started. (An erased EEPROM says epoch FF.) False: this answer is earlier. */
+static bool is_latest(const cw_beacon_t *beacon, uint32_t heard)
 {
-#if CAUSEWAY_MIC_BYTES
-    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. An
-     * erased EEPROM says FF. */
     int32_t ahead = (int32_t)(beacon->time - network_time_estimate(heard));
     int8_t how_late = timesync_how_late(beacon);
     bool knew = got_answer || timesync_epoch() != UINT8_MAX;
     if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART)))
-        return;
+        return false;
     if (how_late > 0 || ahead > APART)
         got_answer = false;
-#endif
-    if (better(beacon)) {
-#if CAUSEWAY_MIC_BYTES
+    return true;
+}
+
+void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
+{
+    if ((MIC_BYTES && !is_latest(beacon, heard)) || !better(beacon))
+        return;
+    if (MIC_BYTES) {
         guarded_u16_set(&timesync.epoch, beacon->epoch);
         timesync_set_time(heard, beacon->time, beacon->flags);
-#endif
-        best = *beacon;
-        best_heard = heard;
-        got_answer = true;
-#if CAUSEWAY_SCHEDULED
-        timesync.burst = timesync.burst < LISTEN_MORE ? timesync.burst
-                                                      : LISTEN_MORE; /* those who know more are awake now */
-#endif
     }
+    best = *beacon;
+    best_heard = heard;
+    got_answer = true;
+    if (CAUSEWAY_SCHEDULED && timesync.burst > LISTEN_MORE)
+        timesync.burst = LISTEN_MORE; /* those who know more are awake now */
 }
 
 bool timeroot_answered(void)

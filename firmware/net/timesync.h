@@ -105,7 +105,7 @@ uint8_t timesync_last_hops(void);
 /** The epoch of the network's time; meaningless before a time is known. */
 uint8_t timesync_epoch(void);
 
-#if CAUSEWAY_MIC_BYTES
+/* With a key only: */
 
 /** The round of the network's time at which it read `network`, less than 18 hours from now. */
 uint8_t timesync_round(uint32_t network);
@@ -113,8 +113,6 @@ uint8_t timesync_round(uint32_t network);
 /** Of a time in this epoch, with these flags of a beacon: above 0 if it is later than ours by half a round or
  * more, or of a later epoch; below 0 if earlier; 0 if it is near ours. */
 int8_t timesync_later(uint8_t epoch, uint8_t flags, uint32_t time);
-
-#endif
 
 /** True once a network time is known, in sync or not. */
 bool timesync_known(void);
@@ -143,7 +141,7 @@ uint32_t timesync_next(void);
  * due. */
 void timesync_fill(uint8_t *payload, uint32_t now);
 
-/* With a schedule alone: */
+/* With a schedule only: */
 
 /** The local time at which the last beacon taken was heard; meaningless before a time is known. */
 uint32_t timesync_taken(uint32_t now);
@@ -165,9 +163,7 @@ bool timesync_sound(uint32_t now);
 /** A new epoch has begun: all older stamps are void. */
 void timesync_on_epoch(uint8_t epoch);
 
-#if CAUSEWAY_MIC_BYTES
-/** This node is the root, and its time may be in another round: to be kept. */
+/** With a key: this node is the root, and its time may be in another round, which is to be stored. */
 void timesync_on_round(uint8_t round);
-#endif
 
 #endif
