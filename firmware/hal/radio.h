@@ -95,11 +95,9 @@ bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_
 /** Whether the radio hears or sends a frame just now: a carrier, or a frame that is coming in. */
 bool radio_busy(void);
 
-#if CAUSEWAY_GATEWAYS > 1
 /** Whether no frame is coming in or waits for radio_service(): all that is heard from now on begins later.
  * From the loop. */
 bool radio_quiet(void);
-#endif
 
 /** Do all pending work; call it on EVENT_RADIO, or at any time. It calls the three functions below. */
 void radio_service(void);

@@ -17,6 +17,7 @@
 #include "hal/clock.h"
 #include "hal/radio.h"
 #include "mic.h"
+#include "schedule.h"
 
 /** Cycles reserved for channel access, and for checking the message, at each hop still to go. */
 #ifndef MESSAGING_BACKOFF
@@ -29,15 +30,9 @@
 
 /** How long health and commands may wait, which have no deadline of their own; a beacon or its proof, for a
  * clear channel; and a message without a stamp, for its window. */
-#if CAUSEWAY_SCHEDULED
-#define DEADLINES_PLAIN (UINT32_C(2) << CAUSEWAY_PERIOD_LOG2)
-#define DEADLINES_BEACON ((uint32_t)CAUSEWAY_BEACON_SLOT)
-#define DEADLINES_UNSTAMPED (UINT32_C(3) << CAUSEWAY_PERIOD_LOG2)
-#else
-#define DEADLINES_PLAIN CLOCK_SECOND
-#define DEADLINES_BEACON CLOCK_SECOND
-#define DEADLINES_UNSTAMPED 0
-#endif
+#define DEADLINES_PLAIN (CAUSEWAY_SCHEDULED ? UINT32_C(2) << CAUSEWAY_PERIOD_LOG2 : CLOCK_SECOND)
+#define DEADLINES_BEACON (CAUSEWAY_SCHEDULED ? (uint32_t)CAUSEWAY_BEACON_SLOT : CLOCK_SECOND)
+#define DEADLINES_UNSTAMPED (CAUSEWAY_SCHEDULED ? UINT32_C(3) << CAUSEWAY_PERIOD_LOG2 : 0)
 
 /** Of an own message, sent in `tick`, with so many hops after this one. */
 uint32_t deadlines_own(uint32_t tick, uint8_t hops, uint32_t now);

@@ -17,12 +17,8 @@
 
 /* The last messages that we left to others: not enough hops, or no room. With a schedule, as many as half of
  * a window may bring. */
-#if CAUSEWAY_SCHEDULED
-#define DEFERRED_MOST (CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2)
+#define DEFERRED_MOST (CAUSEWAY_SCHEDULED ? CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2 : 4)
 #define DEFERRED_ROOM (DEFERRED_MOST < 64 ? DEFERRED_MOST : 64)
-#else
-#define DEFERRED_ROOM 4
-#endif
 static uint16_t deferred[DEFERRED_ROOM];
 static uint8_t deferred_next;
 
@@ -118,9 +114,8 @@ void forwarding_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 
 /* ---- Again ---- */
 
-#if CAUSEWAY_SCHEDULED
-
-/* What had no clear channel waits for its next turn; NULL if it is too late, or there is no room. */
+/* With a schedule: a frame that found no clear channel waits for its next turn; NULL if it is too late, or
+ * there is not room for it. */
 static outbox_frame_t *put_back(const outbox_frame_t *frame)
 {
     outbox_frame_t *place = outbox_place();
@@ -128,18 +123,17 @@ static outbox_frame_t *put_back(const outbox_frame_t *frame)
         return 0;
     *place = *frame;
     if (place->kind == OUTBOX_OWN)
-        place->kind = OUTBOX_STAMPED; /* it has its stamp */
+        place->kind = OUTBOX_STAMPED;
     outbox_put(place);
     return place;
 }
 
 bool forwarding_waits(const outbox_frame_t *frame)
 {
-    return put_back(frame) || frame->behind;
+    return CAUSEWAY_SCHEDULED && (put_back(frame) || frame->behind);
 }
 
-/* In the next round. */
-bool forwarding_repeat(const outbox_frame_t *frame)
+static bool repeat_in_next_round(const outbox_frame_t *frame)
 {
     uint8_t round = (uint8_t)(schedule_round() + 1);
     outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
@@ -148,22 +142,14 @@ bool forwarding_repeat(const outbox_frame_t *frame)
     place->first_round = round & OUTBOX_ROUND_MOST;
     place->behind = false;
     place->tries++;
-    if (round == CAUSEWAY_ROUNDS - 2) /* who helps needs a round, too */
+    if (round == CAUSEWAY_ROUNDS - 2) /* a peer that helps needs a round, too */
         hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
     return true;
 }
 
-#else
-
-bool forwarding_waits(const outbox_frame_t *frame)
-{
-    (void)frame;
-    return false;
-}
-
-/* When an answer should have been heard. Two that spoilt each other must not meet again, so the wait varies
- * by some frames. */
-bool forwarding_repeat(const outbox_frame_t *frame)
+/* When an answer should have been heard. Two frames that collided must not meet again, so the wait varies by
+ * some frames. */
+static bool repeat_later(const outbox_frame_t *frame)
 {
     uint8_t answer = cw_data_hops(frame->message.data) > 0 ? 3 : 2; /* the gateway's comes soon */
     uint32_t next = clock_now() + answer * DEADLINES_HOP + jitter_below(3 * DEADLINES_HOP);
@@ -180,4 +166,7 @@ bool forwarding_repeat(const outbox_frame_t *frame)
     return true;
 }
 
-#endif
+bool forwarding_repeat(const outbox_frame_t *frame)
+{
+    return CAUSEWAY_SCHEDULED ? repeat_in_next_round(frame) : repeat_later(frame);
+}

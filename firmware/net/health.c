@@ -43,9 +43,8 @@ bool health_send(uint8_t battery)
         .hops = timesync_hops(),
     };
     cw_health_put(frame->message.data, &health);
-#ifdef CAUSEWAY_HEALTH_TAIL_AT
-    frame->message.data[CAUSEWAY_HEALTH_TAIL_AT] = schedule_duty();
-#endif
+    if (CAUSEWAY_SCHEDULED)
+        frame->message.data[CAUSEWAY_HEALTH_TAIL_AT] = schedule_duty();
     outbox_put(frame);
     return true;
 }

@@ -88,9 +88,8 @@ static void count_sent(const outbox_frame_t *frame)
         count(&traffic.repeated);
     } else if (is_own(frame)) {
         count(&traffic.sent);
-#if REPAIR
-        traffic.repaired = (uint16_t)(traffic.repaired + (frame->tries & OUTBOX_AGAIN) / OUTBOX_AGAIN);
-#endif
+        if (REPAIR && (frame->tries & OUTBOX_AGAIN))
+            count(&traffic.repaired);
     } else if (frame->kind == OUTBOX_STAMPED) {
         count(&traffic.relayed);
         stamping_note(RECORDER_RELAY, frame->message.data);

@@ -100,11 +100,7 @@ static void write_mic(uint8_t *mic)
 
 /* ---- Data ---- */
 
-#if CAUSEWAY_CLOCK_WIDTH
-#define TIME_SHIFT CAUSEWAY_TICK_LOG2
-#else
-#define TIME_SHIFT CAUSEWAY_MIC_TIME_SHIFT
-#endif
+#define TIME_SHIFT (CAUSEWAY_CLOCK_WIDTH ? CAUSEWAY_TICK_LOG2 : CAUSEWAY_MIC_TIME_SHIFT)
 
 static void cover_data(const uint8_t *payload, uint8_t length, uint32_t network)
 {
@@ -138,13 +134,12 @@ bool mic_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
     uint32_t time = time_of(payload, network);
     cover_data(payload, length, time);
     bool right = is_mic(mic);
-#if !CAUSEWAY_CLOCK_WIDTH
-    /* it may have been handed over in the period before ours, or after it */
-    for (int8_t step = -1; !right && step <= 1 && cw_data_in_sync(payload); step = (int8_t)(step + 2)) {
+    /* without a clock it may have been handed over in the period before ours, or after it */
+    for (int8_t step = -1; !CAUSEWAY_CLOCK_WIDTH && !right && step <= 1 && cw_data_in_sync(payload);
+         step = (int8_t)(step + 2)) {
         cover_data(payload, length, time + ((uint32_t)(int32_t)step << TIME_SHIFT));
         right = is_mic(mic);
     }
-#endif
     return right;
 }
 

@@ -28,6 +28,19 @@
 #define SCHEDULE_START_TIME 20
 #endif
 
+#if !CAUSEWAY_SCHEDULED /* so that code compiles which the compiler then leaves out */
+#define CAUSEWAY_PERIOD_LOG2 0
+#define CAUSEWAY_ROUNDS 3
+#define CAUSEWAY_OWN_MOST 1
+#define CAUSEWAY_BEACON_SLOT 0
+#define CAUSEWAY_BEACON_EVERY 1
+#define CAUSEWAY_HEALTH_TAIL_AT 0
+#define CAUSEWAY_AGE_AT 0
+#define CAUSEWAY_AGE_SHIFT 0
+#define CAUSEWAY_AGE_AGAIN 1
+#define CAUSEWAY_AGE_AGAIN_SHIFT 0
+#endif
+
 #ifdef CAUSEWAY_URGENT_LOG2
 #define SCHEDULE_URGENT 1
 #else

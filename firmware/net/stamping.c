@@ -71,8 +71,6 @@ bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
     return true;
 }
 
-#if CAUSEWAY_SCHEDULED
-
 /* How old an own message is, in the units in which it travels: it was handed over at its `not_before`. */
 static uint8_t event_age(const outbox_frame_t *frame, uint32_t now)
 {
@@ -83,8 +81,6 @@ static uint8_t event_age(const outbox_frame_t *frame, uint32_t now)
     }
     return (uint8_t)(age < CAUSEWAY_AGE_AGAIN ? age : CAUSEWAY_AGE_AGAIN - 1);
 }
-
-#endif
 
 bool stamping_own(outbox_frame_t *frame, uint32_t now)
 {
@@ -99,11 +95,10 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
     }
     bool in_sync = cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
     cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, in_sync);
-#if CAUSEWAY_SCHEDULED
-    payload[CAUSEWAY_AGE_AT] = event_age(frame, now);
+    if (CAUSEWAY_SCHEDULED)
+        payload[CAUSEWAY_AGE_AT] = event_age(frame, now);
     if (SCHEDULE_URGENT)
         frame->urgent = false; /* from here on it is forwarded as others */
-#endif
     frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, frame->message.length, &receipts);
     if (MIC_BYTES)

@@ -14,8 +14,6 @@
 #include "timesync.h"
 #include "traffic.h"
 
-#if CAUSEWAY_SCHEDULED
-
 /* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if
  * nobody nearer passes it on: if we hear that, we help. */
 static void put_behind(outbox_frame_t *frame)
@@ -27,8 +25,6 @@ static void put_behind(outbox_frame_t *frame)
     frame->first_round = (round + 1U) & OUTBOX_ROUND_MOST;
 }
 
-#endif
-
 /* Whether a frame need not go out (again) when somebody at this distance from the gateway has sent its
  * message; 0: the gateway has it. */
 static bool is_done(outbox_frame_t *frame, uint8_t distance)
@@ -36,12 +32,10 @@ static bool is_done(outbox_frame_t *frame, uint8_t distance)
     uint8_t ours = (uint8_t)(cw_data_hops(frame->message.data) + 1);
     if (frame->tries > 0)
         return distance < ours || ours > CW_DATA_HOPS_TOP;
-#if CAUSEWAY_SCHEDULED
-    if (hops_known(clock_now()) && distance == ours) {
+    if (CAUSEWAY_SCHEDULED && hops_known(clock_now()) && distance == ours) {
         put_behind(frame);
         return false;
     }
-#endif
     return hops_known(clock_now()) ? distance <= ours : distance == 0;
 }
 
@@ -101,8 +95,6 @@ void suppression_on_arrived(const radio_message_t *message)
         count(&traffic.foreign);
 }
 
-#if CAUSEWAY_SCHEDULED
-
 static bool names(const radio_message_t *taken, const radio_message_t *message)
 {
     for (uint8_t at = 0; at < CAUSEWAY_TAKEN_BYTES; at = (uint8_t)(at + 2))
@@ -134,5 +126,3 @@ void suppression_on_taken(const radio_message_t *taken)
         silence(frame, i);
     }
 }
-
-#endif

@@ -30,14 +30,13 @@
 
 #include "causeway_layout.h"
 #include "hal/clock.h"
+#include "schedule.h"
 
 /** Cycles between the root's beacons; the first few come at TIMESYNC_QUICK. */
 #ifndef TIMESYNC_PERIOD
-#if CAUSEWAY_SCHEDULED
-#define TIMESYNC_PERIOD ((UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) * CAUSEWAY_BEACON_EVERY)
-#else
-#define TIMESYNC_PERIOD (CAUSEWAY_BEACON_SECONDS * CLOCK_SECOND)
-#endif
+#define TIMESYNC_PERIOD                                                                 \
+    (CAUSEWAY_SCHEDULED ? (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) * CAUSEWAY_BEACON_EVERY \
+                        : CAUSEWAY_BEACON_SECONDS * CLOCK_SECOND)
 #endif
 #ifndef TIMESYNC_QUICK
 #define TIMESYNC_QUICK (2 * CLOCK_SECOND)

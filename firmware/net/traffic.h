@@ -5,6 +5,7 @@
 #define NET_TRAFFIC_H
 
 #include "causeway_layout.h"
+#include "mic.h"
 #include "small.h"
 #include "outbox.h"
 
@@ -25,12 +26,8 @@ typedef struct {
     uint16_t beacons;    /* beacons heard */
     uint16_t repeated;   /* data sent once more: nobody nearer was heard passing it on */
     uint16_t suppressed; /* data not sent (again): others have passed it on */
-#ifdef CAUSEWAY_REPAIR_BITS
-    uint16_t repaired; /* of those sent: they had been before, and the gateway had missed them */
-#endif
-#if CAUSEWAY_MIC_BYTES
-    uint16_t forged; /* frames ignored: a wrong MIC, or a proof of no beacon that waits */
-#endif
+    uint16_t repaired;   /* of those sent: sent before, and missed by the gateway */
+    uint16_t forged;     /* with a key. Frames ignored: a wrong MIC, or a proof of no beacon that waits */
 } traffic_t;
 
 extern traffic_t traffic;
@@ -38,9 +35,8 @@ extern traffic_t traffic;
 /** Count a forged frame. Without a key there is none. */
 static inline void traffic_forged(void)
 {
-#if CAUSEWAY_MIC_BYTES
-    count(&traffic.forged);
-#endif
+    if (MIC_BYTES)
+        count(&traffic.forged);
 }
 
 /** outbox_new(); NULL, and counted, when there is no room. */

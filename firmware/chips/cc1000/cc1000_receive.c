@@ -262,7 +262,6 @@ void cc1000_hand_over_frames(void)
     }
 }
 
-#if CAUSEWAY_GATEWAYS > 1
 bool radio_quiet(void)
 {
     uint8_t was = cc1000_lock();
@@ -270,7 +269,6 @@ bool radio_quiet(void)
     cc1000_unlock(was);
     return quiet;
 }
-#endif
 
 bool cc1000_receive_sound(void)
 {

@@ -96,12 +96,10 @@ static bool frame_waits(void)
     return cc2420_board_fifo() && !is_receiving();
 }
 
-#if CAUSEWAY_GATEWAYS > 1
 bool radio_quiet(void)
 {
     return !cc2420_board_fifop() && !cc2420_board_fifo() && !is_receiving();
 }
-#endif
 
 static uint32_t oldest_time(void)
 {

@@ -143,9 +143,7 @@ void messaging_on_sent(bool sent, uint8_t sequence)
 
 /* ---- The role ---- */
 
-#if CAUSEWAY_SCHEDULED
 const bool role_sleeps = true;
-#endif
 
 bool role_accepts(uint16_t id)
 {
