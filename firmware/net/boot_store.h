@@ -1,4 +1,4 @@
-/** What a node keeps in EEPROM, and where. All addresses of the firmware are here.
+/** What a node keeps in EEPROM, and where. All EEPROM addresses of the firmware are here.
  *
  * An erased EEPROM (all FF) means that the node never started: boot count 0 at its first start, no id, first
  * epoch 0. To give a node its id in EEPROM, write mark, id low, id high to addresses 0, 1, 2; it overrides
@@ -16,7 +16,7 @@
 enum {
     BOOT_STORE_ID_MARK = 0,     /* BOOT_STORE_MARK: the id that follows is valid */
     BOOT_STORE_ID = 1,          /* 2 bytes, low first */
-    BOOT_STORE_OLD_BOOTS = 4,   /* of older firmware, without a ring: read where the ring is empty */
+    BOOT_STORE_OLD_BOOTS = 4,   /* of older firmware, without a ring: read while the ring is empty */
     BOOT_STORE_OLD_EPOCH = 8,   /* the same */
     BOOT_STORE_ROUND = 9,       /* of a root with a key, in its epoch; FF: none */
     BOOT_STORE_RING = 16,       /* entry number boots % BOOT_STORE_ENTRIES is the start's */

@@ -1,7 +1,7 @@
-/** Commands of the host, which the network floods: each is passed on once, and obeyed once.
+/** Commands of the host, which the network floods: each mote forwards and obeys a command once.
  *
- * In a network with a key a command is obeyed only if it is newer than the last few that were: what somebody
- * plays again moves nothing.
+ * In a network with a key a command is obeyed only if it is newer than the last few obeyed: a replayed
+ * command does nothing.
  */
 #ifndef NET_COMMANDS_H
 #define NET_COMMANDS_H

@@ -15,15 +15,15 @@
 /* How often a message goes out here at most, the first time included. */
 #define TRIES 5
 
-/* The last messages that we left to others: not enough hops, or no room. With a schedule, as many as half of
- * a window may bring. */
+/* The names of the last messages deferred to others: too few hops, or no free place. With a schedule, as many
+ * as half a window may bring. */
 #define DEFERRED_MOST (CAUSEWAY_SCHEDULED ? CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2 : 4)
 #define DEFERRED_ROOM (DEFERRED_MOST < 64 ? DEFERRED_MOST : 64)
 static uint16_t deferred[DEFERRED_ROOM];
 static uint8_t deferred_next;
 
-/* Another message may have the same name: then it is passed on twice, and this one is forgotten. One that has
- * 0 is not remembered. Motes 32 apart often have the same numbers. */
+/* Another message may have the same name: then it is forwarded twice, and this one is forgotten. A message of
+ * name 0 is not remembered. Ids 32 apart are kept apart, since motes often have the same sequence. */
 static uint16_t name_of(const uint8_t *payload)
 {
     uint16_t source = cw_data_source(payload), high = CAUSEWAY_MOTES > 32 ? source >> 5 : 0;
@@ -32,24 +32,28 @@ static uint16_t name_of(const uint8_t *payload)
 
 /* ---- The first time ---- */
 
-/* Relays that heard the same frame should not all answer it at once: who hears another one keeps quiet. */
+/* Motes that heard the same frame should not all forward it at once: those that hear another forward it keep
+ * quiet. */
 static uint16_t jitter(uint32_t slack)
 {
     uint16_t spread = 3 * DEADLINES_HOP;
     return jitter_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
 }
 
-/* Pass a message on. Where its copy is, for a byte to be changed; NULL if there was no room. */
+/* Forward a message. Return its copy, in which a byte may be changed; NULL if no place is free. */
 static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t *message,
                                        uint32_t not_before, uint32_t deadline)
 {
-    uint32_t wait = CAUSEWAY_SCHEDULED ? 0 : jitter(deadline - not_before); /* else turns keep them apart */
+    uint32_t wait = CAUSEWAY_SCHEDULED
+                        ? 0
+                        : jitter(deadline - not_before); /* with a schedule turns keep them apart */
     outbox_frame_t *frame = traffic_frame(kind, message->type, message->length, not_before + wait, deadline);
     if (frame) {
         memcpy(frame->message.data, message->data, message->length);
         if (CAUSEWAY_SCHEDULED) {
             frame->first_round = schedule_round() & OUTBOX_ROUND_MOST;
-            frame->behind = schedule_round() == SCHEDULE_NO_ROUND; /* its sender goes on for it */
+            frame->behind = schedule_round() ==
+                            SCHEDULE_NO_ROUND; /* heard outside the rounds: its sender goes on with it */
         }
         outbox_put(frame);
     }
@@ -74,12 +78,12 @@ void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint8_t flags = payload[CAUSEWAY_FLAGS_AT];
-    /* with a schedule it comes again, and there may be room then */
+    /* with a schedule it comes again, and a place may be free then */
     if (!hops_take(&flags, now) || (CAUSEWAY_SCHEDULED && !outbox_place())) {
         defer(payload);
         return;
     }
-    /* the gateway may have heard what its neighbours hear: its answer goes first */
+    /* the gateway may have heard the same frame as its neighbours: its answer goes first */
     uint8_t hops = flags >> CAUSEWAY_FLAG_HOPS;
     uint32_t not_before = hops > 0 || CAUSEWAY_SCHEDULED ? now : now + DEADLINES_HOP / 2;
     uint32_t deadline = deadlines_heard(heard, hops, tick, now);
@@ -93,7 +97,7 @@ void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
     }
 }
 
-/* The place of its name, if it is one of the last that we left to others; else NULL. */
+/* Where a name is, if its message was deferred; else NULL. */
 static uint16_t *deferred_place(uint16_t name)
 {
     for (uint8_t i = 0; i < DEFERRED_ROOM; i++)
@@ -114,8 +118,8 @@ void forwarding_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 
 /* ---- Again ---- */
 
-/* With a schedule: a frame that found no clear channel waits for its next turn; NULL if it is too late, or
- * there is not room for it. */
+/* With a schedule: a frame that found no clear channel waits for its next turn; NULL if that is too late, or
+ * no place is free. */
 static outbox_frame_t *put_back(const outbox_frame_t *frame)
 {
     outbox_frame_t *place = outbox_place();

@@ -21,7 +21,7 @@ bool health_send(uint8_t battery)
                                           now + DEADLINES_PLAIN);
     if (!frame)
         return false;
-    stamping_tidy(now); /* whatever happens, this comes every minute */
+    stamping_tidy(now); /* this comes every minute, even without events */
     uint8_t hops = hops_own(now);
     if (hops > CW_DATA_HOPS_TOP)
         hops = CW_DATA_HOPS_TOP;

@@ -42,7 +42,7 @@ void messaging_on_epoch(uint8_t epoch)
 bool messaging_send(const uint8_t *application, bool urgent)
 {
     uint32_t now = clock_now();
-    /* with a schedule, before all that was passed on to us: nobody else has it */
+    /* with a schedule, before all messages that we forward: no other mote has this one */
     uint32_t urgency = CAUSEWAY_SCHEDULED ? now : now + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / 2;
     outbox_frame_t *frame = traffic_frame(OUTBOX_OWN, CAUSEWAY_AM_DATA, CAUSEWAY_PAYLOAD_BYTES, now, urgency);
     if (!frame)

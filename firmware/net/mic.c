@@ -68,7 +68,7 @@ static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node
     put32(extra);
 }
 
-/* Of what was made in our epoch when the network's time was this, of which the last bits are left out. */
+/* Of a message made in our epoch at this network time, of which the last `shift` bits are left out. */
 static void put_timed_header(uint8_t type, uint32_t network, uint8_t shift, uint16_t node)
 {
     put_header(type, timesync_epoch(), network >> shift, node, timesync_round(network));
@@ -83,7 +83,7 @@ static void put_relayed(const uint8_t *payload, uint8_t hops_at, uint8_t rest, u
     put(payload + hops_at, (uint8_t)(end - hops_at));
 }
 
-/* Whether this is the MIC. Nobody learns from the time that it takes how much of it is right. */
+/* Whether this is the MIC, in constant time: an attacker cannot measure how much of it is right. */
 static bool is_mic(const uint8_t *mic)
 {
     const uint8_t *tag = cw_cmac_end(&cmac);
@@ -186,7 +186,7 @@ bool mic_check_command(const uint8_t *payload, uint32_t made)
     return is_mic(payload + CAUSEWAY_DOWNLINK_MIC_AT);
 }
 
-/* ---- Arrived: the header alone ---- */
+/* ---- Arrived: the header only ---- */
 
 static void cover_arrived(const uint8_t *payload, const uint8_t *mic)
 {

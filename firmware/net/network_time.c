@@ -19,12 +19,12 @@ typedef struct {
 enum { SLEW_GENTLE = 6, SLEW_HARD = 1 };
 
 /* An interrupt may read at any moment, so a change is written beside the line in use, which is then exchanged
- * with one store of a byte. After that both are the same: so a root, whose time nobody else tells it, knows
- * if memory has not kept it. */
+ * with one store of a byte. After that both are the same: so a root, which gets the time from no other node,
+ * notices if memory has changed it. */
 static line_t lines[2];
 static volatile uint8_t current;
 
-/* In its callers it would take sixty bytes more. */
+/* Inlined in its callers it would take sixty bytes more. */
 __attribute__((noinline)) uint32_t network_time_size(int32_t difference)
 {
     return difference < 0 ? 0U - (uint32_t)difference : (uint32_t)difference;
@@ -55,7 +55,7 @@ static int32_t gained(const line_t *line, uint32_t local)
     return (elapsed >> 8) * line->skew + line->part;
 }
 
-/* In its callers it would take a hundred bytes more. */
+/* Inlined in its callers it would take a hundred bytes more. */
 static __attribute__((noinline)) uint32_t estimate(const line_t *line, uint32_t local)
 {
     return line->network + (local - line->local) + (uint32_t)(gained(line, local) >> 16);
@@ -79,7 +79,7 @@ uint8_t network_time_round(uint32_t network)
     const line_t *line = in_use();
     bool later = (int32_t)(network - line->network) >= 0;
     uint8_t round = line->round;
-    if (later != (network >= line->network)) /* the time has come round in between */
+    if (later != (network >= line->network)) /* the time wrapped in between */
         round = (uint8_t)(later ? round + 1 : round - 1);
     return round & NETWORK_TIME_ROUND_MOST;
 }
@@ -159,7 +159,7 @@ uint32_t network_time_local(uint32_t network)
     return local;
 }
 
-/* In the past, and not so long ago that the numbers overflow. */
+/* In the past, but recent enough that the line's numbers do not overflow. */
 static bool is_recent(uint32_t time, uint32_t now)
 {
     return !clock_before(now, time) && now - time <= (uint32_t)NETWORK_TIME_REACH;

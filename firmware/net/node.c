@@ -17,7 +17,7 @@
 #include "timesync.h"
 
 #define REST_MOST (32 * CLOCK_SECOND)
-#define CHECK_PAUSE 4096U /* cycles between two looks at whether memory has kept its state */
+#define CHECK_PAUSE 4096U /* cycles between two checks whether memory has kept the state */
 
 #ifndef CAUSEWAY_NODE_ID
 #define CAUSEWAY_NODE_ID 1
@@ -44,7 +44,7 @@ void node_start(void)
     uint32_t now = clock_now();
     timesync_start(boot_store_epoch(), MIC_BYTES ? boot_store_round() : 0, now);
     while (!radio_start(seed)) {
-        leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
+        leds_toggle(LED_RED); /* a node without a radio is useless: show it */
         watchdog_pat();
     }
     if (CAUSEWAY_SCHEDULED)
@@ -52,9 +52,9 @@ void node_start(void)
     role_start(now);
 }
 
-static uint16_t checked; /* when the state was looked at last: the low half of local time */
+static uint16_t checked; /* when the state was checked last: the low half of local time */
 
-/* With a schedule several times a second: to look in each step would take a sixth of a mote's time awake. */
+/* With a schedule several times a second: a check in each step would take a sixth of a mote's time awake. */
 static __attribute__((noinline)) void check(uint32_t now)
 {
     if (CAUSEWAY_SCHEDULED && (uint16_t)((uint16_t)now - checked) < CHECK_PAUSE)
@@ -67,7 +67,7 @@ static __attribute__((noinline)) void check(uint32_t now)
         board_reset();
 }
 
-static uint32_t due; /* when somebody has something to do */
+static uint32_t due; /* when a layer has something to do */
 
 /* At least every second, for the watchdog. */
 static void set_alarm(uint32_t now)
@@ -90,8 +90,8 @@ static void show(uint32_t now)
                        (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
-/* Whatever the events say: one that memory has not kept is missed for a second at most, or until a sleeping
- * mote has something to do. */
+/* Each layer is called whatever the events are: an event lost by a fault in memory delays work by a second at
+ * most, or until a sleeping mote has something to do. */
 void node_step(void)
 {
     uint8_t events = events_take();

@@ -4,8 +4,8 @@
  * frame with the earliest deadline goes first, a due beacon before all. A frame that cannot go in time is
  * dropped and reported.
  *
- * With a schedule (net/schedule.h) a mote's frames wait for their level's phase, and for our turn in it; what
- * has a stamp and did not go out in its window is dropped at its end.
+ * With a schedule (net/schedule.h) a mote's frames wait for their level's phase, and for our turn in it; a
+ * stamped message that did not go out in its window is dropped at its end.
  */
 #ifndef NET_OUTBOX_H
 #define NET_OUTBOX_H
@@ -21,7 +21,7 @@
 #ifndef OUTBOX_ROOM
 #define OUTBOX_ROOM (CAUSEWAY_SCHEDULED ? OUTBOX_SCHEDULED_ROOM : 6)
 #endif
-/* The messages of a period wait for its window; at a gateway, commands alone. */
+/* At a mote the messages of a period wait for its window, at a gateway only commands. */
 #ifndef OUTBOX_SCHEDULED_ROOM
 #define OUTBOX_SCHEDULED_ROOM (BUNDLES ? 14 : 16)
 #endif
@@ -39,7 +39,7 @@ typedef enum {
     OUTBOX_FAILED, /* the radio misbehaved */
 } outbox_result_t;
 
-/* In a frame's tries: it went out before as another message. */
+/* A bit of a frame's tries: it went out before as another message. */
 #ifdef CAUSEWAY_REPAIR_BITS
 #define OUTBOX_AGAIN 0x80U
 #else
@@ -62,17 +62,17 @@ typedef struct {
     cw_flag_t used;
 } outbox_frame_t;
 
-/** A free place, or NULL when all are taken. Fill in everything but `used`, then call outbox_put(); until
- * then it counts as free. */
+/** A free place, or NULL when all are taken. Fill in all members but `used`, then call outbox_put(); until
+ * then the place counts as free. */
 outbox_frame_t *outbox_place(void);
 void outbox_put(outbox_frame_t *frame);
 
-/** The same, with a head that says: ours, to all. Only the data are left to fill in. */
+/** The same, with the head of a message of ours to all. Only the data are left to fill in. */
 outbox_frame_t *outbox_new(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before,
                            uint32_t deadline);
 
-/** The frame that waits at a place from 0 to OUTBOX_ROOM - 1, or from OUTBOX_ROOM to OUTBOX_LAST one at the
- * radio; NULL when there is none. */
+/** The frame that waits at a place from 0 to OUTBOX_ROOM - 1, or from OUTBOX_ROOM to OUTBOX_LAST a frame at
+ * the radio; NULL when that place is empty. */
 #define OUTBOX_LAST (OUTBOX_ROOM + (BUNDLES ? 1 : 0))
 outbox_frame_t *outbox_frame(uint8_t place);
 
@@ -89,7 +89,8 @@ uint32_t outbox_next(uint32_t now);
 /** Nothing waits and the radio is not sending. */
 bool outbox_idle(void);
 
-/** Whether no frame, here or in the radio, waits for a time further ahead than any frame is given. */
+/** Whether memory has kept possible times: no frame, here or in the radio, waits longer than any frame may.
+ * */
 bool outbox_sound(uint32_t now);
 
 /* What the user of this module defines. */

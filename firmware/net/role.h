@@ -8,14 +8,15 @@
 
 #include "schedule.h"
 
-/** Whether such a node sleeps between the windows of a schedule. A constant, so that each image has only what
- * it needs. */
+/** Whether such a node sleeps between the windows of a schedule. A constant, so that each image has only the
+ * code that it needs. */
 extern const bool role_sleeps;
 
 /** Whether a node of this kind may have this id. */
 bool role_accepts(uint16_t id);
 
-/** Start. All layers run; nothing was heard yet. `now` is the local time at which time sync was started. */
+/** Start. All layers run, and have heard nothing yet. `now` is the local time at which time sync was started.
+ * */
 void role_start(uint32_t now);
 
 /** The role's turn: after the radio's, before the outbox's. */

@@ -58,7 +58,7 @@ static uint32_t tick_at(uint32_t local)
 
 /* Some stamps name a send by its tick. With them a second send in a tick goes back to the outbox, where its
  * place has just become free, until the tick is over. If it is not over by then, it is put off once more.
- * With a schedule it waits for our next turn, and its `not_before` still tells its age. */
+ * With a schedule it waits for our next turn, and its age still counts from its `not_before`. */
 bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
 {
     if (!CAUSEWAY_ONE_SEND_A_TICK || tick_at(now) != send_tick)

@@ -1,5 +1,5 @@
-/** Readings of sensors, one after the other: power it, wait until it is warm, convert, switch it off. Nothing
- * here waits. */
+/** Readings of sensors, one after the other: power the sensor, wait until it is warm, convert, switch it off.
+ * No function waits. */
 #ifndef MOTE_READINGS_H
 #define MOTE_READINGS_H
 

@@ -44,7 +44,7 @@ void timers_step(uint32_t now);
 /** The first time that a timer is set for, at most half a minute ahead. */
 uint32_t timers_next(uint32_t now);
 
-/** Whether memory has kept which timers run, and how often, and none is set further ahead than any is. */
+/** Whether memory has kept which timers run, and how often, and each is set to a possible time. */
 bool timers_sound(uint32_t now);
 
 /** From 3/4 to 5/4 of the mean, at random. */
