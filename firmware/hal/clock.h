@@ -14,7 +14,7 @@
 void clock_start(void);
 
 /** The local time now; from anywhere, interrupts included. Never runs backwards. With a schedule, after a
- * power-save that ended before its alarm, it may be up to 127 cycles ago until somebody needs the I/O clock
+ * power-save that ended before its alarm, it may be up to 127 cycles old until a driver needs the I/O clock
  * (power.h); at an alarm it is exact. */
 uint32_t clock_now(void);
 

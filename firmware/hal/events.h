@@ -1,4 +1,4 @@
-/** Events: interrupts tell the loop that there is something to do.
+/** Events: interrupts wake the loop when it has something to do.
  *
  * An event is a bit. Posting a pending one changes nothing, so a handler must drain whatever caused it.
  */

@@ -1,4 +1,4 @@
-/** Sensors: which there are, and how a sensor board is told to power one. net/mote/readings.h reads them.
+/** Sensors: their names, and how to power one on its sensor board. net/mote/readings.h reads them.
  *
  * One file of a board's folder implements this for each sensor board; the deployment's sensor_board chooses
  * it.

@@ -10,7 +10,7 @@ void uart_start(void);
 /** How many bytes uart_write() would take now. */
 uint8_t uart_room(void);
 
-/** Queue a byte; return false if there is no room. EVENT_UART_TX follows when all is sent. */
+/** Queue a byte; return false without room. EVENT_UART_TX follows when all is sent. */
 bool uart_write(uint8_t byte);
 
 /** The next byte received, or -1. */

@@ -10,6 +10,7 @@
 #include "causeway/records.h"
 #include "causeway/ticks.h"
 #include "causeway_key.h"
+#include "schedule.h"
 #include "timesync.h"
 
 #define HOPS_CLEARED ((uint8_t)((1U << CAUSEWAY_FLAG_HOPS) - 1)) /* of a flags byte */
@@ -210,8 +211,6 @@ bool mic_check_arrived(const uint8_t *payload, const uint8_t *mic)
 
 /* ---- Taken ---- */
 
-#if CAUSEWAY_SCHEDULED
-
 static void cover_taken(const uint8_t *payload, uint32_t network)
 {
     put_timed_header(CAUSEWAY_AM_TAKEN, network, CAUSEWAY_PERIOD_LOG2, 0);
@@ -229,8 +228,6 @@ bool mic_check_taken(const uint8_t *payload, uint32_t network)
     cover_taken(payload, network);
     return is_mic(payload + CAUSEWAY_TAKEN_MIC_AT);
 }
-
-#endif
 
 /* ---- Proofs ---- */
 

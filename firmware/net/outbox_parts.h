@@ -39,7 +39,7 @@ void outbox_follow_schedule(uint32_t now);
 /** Our phase may have begun: note its round; with a key, stamp and seal own messages for it. */
 void outbox_begin_phase(uint32_t now);
 
-/** An own message goes out in this window. */
+/** Count an own message of this window. */
 void outbox_count_own(void);
 
 /** Whether a frame may go out in our phase, as far as the schedule decides. */

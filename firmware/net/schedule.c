@@ -70,8 +70,7 @@ uint32_t schedule_opening(uint32_t now)
     return now + (every - (network & (every - 1)));
 }
 
-/* The clock is looked at when a window opens, and again after its beacon: it cannot go wrong by much in
- * between. */
+/* The clock is read when a window opens, and again after its beacon: in between it cannot drift by much. */
 void schedule_find_opening(uint32_t now)
 {
     if (!schedule_urgent())
@@ -107,7 +106,7 @@ static void advance(uint32_t now)
     schedule.gateway_answered = false;
 }
 
-/* On to the next phase in which we may hear or send something: there is no need to wake for others. */
+/* Go to the next phase in which we may hear or send a frame, and sleep through others. */
 static void turn_to_next(uint32_t now)
 {
     schedule_learn();
@@ -150,8 +149,8 @@ static bool turns_to_window(uint32_t now)
     return before;
 }
 
-/* Outside all is found anew in each step, since the clock may have been corrected much. Who comes to know the
- * time while a window is open waits for the next. */
+/* Between windows the next one is computed in each step, since the clock may have been corrected much. A mote
+ * that learns the time while a window is open waits for the next. */
 static void find_window(uint32_t now)
 {
     set_ahead(now);
@@ -221,7 +220,7 @@ void schedule_on_frame(uint32_t end)
     schedule.has_channel = false;
 }
 
-/* An answer at the phase's beginning is for those farther away. */
+/* An answer at the phase's beginning is for motes farther away. */
 void schedule_on_answer(uint32_t now)
 {
     schedule.gateway_answered = schedule.level == 1 && schedule_at(now) > schedule.ahead + CYCLE;

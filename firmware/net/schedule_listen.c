@@ -1,4 +1,4 @@
-/* Who listens when, and how long: a mote wakes for the phases in which it may hear something for it. */
+/* Decides which phases a mote wakes for, and how long it listens in each. */
 #include "schedule.h"
 
 #if CAUSEWAY_SCHEDULED
@@ -32,8 +32,8 @@ uint8_t schedule_beacons_missed(uint32_t now)
     return (uint8_t)(schedule_periods(schedule.opened - timesync_taken(now)) / CAUSEWAY_BEACON_EVERY);
 }
 
-/* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else
- * drives. Now and then we listen whether we have come nearer, and go on if we have. */
+/* The beacon comes to us in the slot before our own; in any slot, if we missed the last one or a successor
+ * drives. Now and then we listen in earlier slots, in case we have come nearer. */
 static bool wants_beacon(uint8_t slot, uint32_t now)
 {
     if (schedule_speaks_soon(now))
@@ -44,9 +44,9 @@ static bool wants_beacon(uint8_t slot, uint32_t now)
            (!as_usual || slot + 1 >= schedule.our_level || slot + 1 >= timesync_last_hops());
 }
 
-/* In the first round those beside the senders: who passes on, peers, and who waits to hear himself passed on.
- * Later the next level looks whether anything is sent again, as long as something was; others are there for
- * what they have left. */
+/* In the first round the levels beside the sender's listen: the next one to forward, peers, and the one
+ * behind to hear its messages forwarded. In later rounds the next level listens for repeats, as long as any
+ * came; other levels, if they have frames left. */
 bool schedule_wants_phase(uint32_t now)
 {
     if (!role_sleeps || schedule.phase >= OUTSIDE)
@@ -60,7 +60,7 @@ bool schedule_wants_phase(uint32_t now)
                                                 : schedule_on_due(SCHEDULE_NO_ROUND));
 }
 
-/* Who has nothing left is there for his peers alone. */
+/* A mote that has no frames left listens only for its peers. */
 static uint16_t quiet_time(void)
 {
     if (schedule.phase < SLOTS)
@@ -69,12 +69,12 @@ static uint16_t quiet_time(void)
         return (uint16_t)(schedule.ahead + CAUSEWAY_URGENT_QUIET - schedule.last_frame);
     if (schedule.level > 1)
         return CAUSEWAY_QUIET;
-    if (schedule_on_due(SCHEDULE_NO_ROUND)) /* the gateway may hear somebody whom we do not, and wait */
+    if (schedule_on_due(SCHEDULE_NO_ROUND)) /* the gateway may hear a mote that we do not hear, and wait */
         return CAUSEWAY_QUIET + CYCLE;
     return schedule.gateway_answered ? CAUSEWAY_MINI_SLOT : CAUSEWAY_QUIET;
 }
 
-/* Whether something waits for its turn in this phase. */
+/* Whether a frame waits for its turn in this phase. */
 bool schedule_has_something(void)
 {
     return schedule_our_round() != SCHEDULE_NO_ROUND && schedule_on_due(schedule.round);
@@ -100,7 +100,7 @@ bool schedule_is_over(uint32_t now)
     }
     if (schedule.round == 0 && schedule.level < schedule.our_level && present >= schedule.ahead &&
         !schedule_on_due(SCHEDULE_NO_ROUND))
-        return true; /* all of ours was passed on */
+        return true; /* all of ours was forwarded */
     if (present < schedule_over_at())
         return false;
     if (schedule.phase < SLOTS)
@@ -108,7 +108,7 @@ bool schedule_is_over(uint32_t now)
     return !schedule_has_something();
 }
 
-/* How long the phase lasted, towards which what was learned moves: soon when it was longer, slowly else. */
+/* The learned length moves towards how long the phase lasted: quickly up, slowly down. */
 void schedule_learn(void)
 {
     if (schedule.round != 0 || !schedule.on || schedule_urgent())
@@ -116,7 +116,7 @@ void schedule_learn(void)
     uint16_t *known = &learned[schedule.level - 1];
     uint16_t lasted = schedule.last_frame > schedule.ahead ? schedule.last_frame - schedule.ahead : 0;
     if ((schedule.level < schedule.our_level || schedule.level == 1) && schedule_on_due(SCHEDULE_NO_ROUND))
-        lasted = CAUSEWAY_PHASE; /* it would have been passed on later */
+        lasted = CAUSEWAY_PHASE; /* it would have been forwarded later */
     *known = (uint16_t)(lasted > *known ? *known + (lasted - *known) / 2 : *known - (*known - lasted) / 4);
 }
 

@@ -1,6 +1,6 @@
-/** What the files of the schedule share: schedule.c follows windows and phases, schedule_listen.c decides who
- * listens to which phase and how long, schedule_turns.c when a frame may start, schedule_join.c how a mote
- * without the time looks for the network, schedule_urgent.c where urgent windows are.
+/** What the files of the schedule share. schedule.c follows windows and phases; schedule_listen.c decides who
+ * listens to which phase, and how long; schedule_turns.c when a frame may start; schedule_join.c how a mote
+ * without the time looks for the network; schedule_urgent.c which window is an urgent one.
  */
 #ifndef NET_SCHEDULE_PARTS_H
 #define NET_SCHEDULE_PARTS_H

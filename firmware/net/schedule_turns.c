@@ -14,13 +14,13 @@ enum {
 _Static_assert(CYCLE < UINT16_MAX - SCHEDULE_PHASE_MOST - 256,
                "packet_formats/schedule.py refuses longer ones");
 
-/* Cycles from the first turn of a mote to ours, if ids are counted from somewhere else in each window. */
+/* Cycles from the first turn of a mote to ours. Ids are counted from another start in each window. */
 static uint16_t turn_of(uint8_t window)
 {
     return (uint16_t)((identity_id() + window) % CAUSEWAY_SLOT_IDS * CAUSEWAY_MINI_SLOT);
 }
 
-/* The gateway speaks first in its neighbours' phase: it has heard some who are farther away. Then it waits
+/* The gateway sends first in its neighbours' phase, since it may have heard motes farther away. Then it waits
  * until all have had their turn since the last frame. */
 static uint16_t answer_from(uint16_t earliest)
 {
@@ -30,21 +30,22 @@ static uint16_t answer_from(uint16_t earliest)
     return later(begins ? schedule.ahead : schedule.last_frame + CYCLE + CAUSEWAY_MINI_SLOT / 2, earliest);
 }
 
-/* Our first turn not before `earliest`: every so many mini-slots from the phase's start. Whoever sent last
- * may go on before. */
+/* Our first turn not before `earliest`: our mini-slot in each cycle of turns. The node that sent last may go
+ * on before all turns. */
 static uint16_t turn_from(uint16_t earliest)
 {
     if (!role_sleeps)
         return answer_from(earliest);
     if (schedule_urgent() && schedule.level > 1 && schedule.last_frame <= schedule.ahead) {
-        /* who polls waits for four turns; two who share one have different ones in the next round */
+        /* a mote that polls waits for four turns; two motes that share one have different ones in the next
+         * round */
         uint16_t first = schedule.ahead +
                          (uint16_t)(((uint8_t)identity_id() >> 2 * schedule.round & 3) * CAUSEWAY_MINI_SLOT);
-        return earliest <= first ? first : later(schedule.length, earliest); /* nobody would be there */
+        return earliest <= first ? first : later(schedule.length, earliest); /* no mote listens any more */
     }
     uint16_t turn = CAUSEWAY_MINI_SLOT + turn_of(schedule.window);
     if (schedule.round & 1)
-        turn = CYCLE - turn; /* two whose clocks are a turn apart must not meet again */
+        turn = CYCLE - turn; /* two motes whose clocks are a turn apart must not collide again */
     turn += schedule.ahead;
     if (schedule.last_frame > schedule.ahead)
         earliest = later(earliest,
@@ -86,7 +87,7 @@ static uint16_t look_again(uint32_t now)
                                              : schedule_over_at();
     if (present >= then)
         then = schedule.phase < SLOTS ? schedule.length
-                                      : present + CAUSEWAY_MINI_SLOT; /* a beacon is waited for */
+                                      : present + CAUSEWAY_MINI_SLOT; /* a beacon is awaited */
     return then < schedule.length ? then : schedule.length;
 }
 
@@ -97,7 +98,7 @@ uint32_t schedule_next(uint32_t now)
     uint16_t then = role_sleeps && !schedule.open ? 1 + PREPARED : schedule.length;
     if (role_sleeps && schedule.open && schedule.on)
         then = look_again(now);
-    return schedule.starts + then; /* whoever is awake comes here every second */
+    return schedule.starts + then; /* a gateway's loop comes here every second */
 }
 
 /* ---- Beacons ---- */
@@ -116,14 +117,14 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
     return !role_sleeps || schedule.lost || schedule_joins(now);
 }
 
-/* Cycles from the moment at which somebody's beacon has begun, or begins, to our turn behind it. */
+/* Cycles from the start of another node's beacon to our turn behind it. */
 static __attribute__((noinline)) uint16_t behind_beacon(void)
 {
     return (uint16_t)(radio_airtime(CAUSEWAY_BEACON_BYTES) + MIC_PROOF_TIME + CAUSEWAY_MINI_SLOT +
                       turn_of(0));
 }
 
-/* Those who wait have seen it at turns of their own, in the same order. */
+/* All motes that wait for this beacon heard it at their own turns, in the same order. */
 uint32_t schedule_behind_beacon(void)
 {
     return clock_now() + behind_beacon();
@@ -137,7 +138,7 @@ bool schedule_may_succeed(uint32_t now, uint8_t missed)
 
 uint16_t schedule_successor_turn(void)
 {
-    return behind_beacon(); /* the root may be there, and some of us hear it */
+    return behind_beacon(); /* the root may be on, and some motes hear it */
 }
 
 bool schedule_for_commands(uint32_t now)

@@ -10,7 +10,7 @@
 #define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
 #define LISTEN_MORE 2 /* with a schedule a starting root asks so often after an answer */
 
-static guarded_u16_t two_roots; /* whether it has heard of another */
+static guarded_u16_t two_roots; /* whether it has heard another root */
 static cw_beacon_t best;        /* a listening root's best answer, */
 static uint32_t best_heard;     /* when it was heard, */
 static cw_flag_t got_answer;    /* and whether there is one */
@@ -130,9 +130,9 @@ static void note_conflict(void)
         count(&timesync.counters.conflicts);
 }
 
-/* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
- * wins: who is behind takes it up; who is ahead by more than clocks in sync can be opens a new epoch, which
- * all follow. */
+/* Another root is in our epoch. Time must not run backwards at any mote, so the clock that is ahead wins: the
+ * root behind takes its time; a root that is ahead by more than clocks in sync can be opens a new epoch,
+ * which all follow. */
 static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
 {
     note_conflict();
@@ -146,7 +146,7 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
         open_epoch(now);
 }
 
-/* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
+/* Beacons of our epoch: a successor's, or in our own name, and then mostly ours, forwarded. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     int32_t ahead = timesync_may_follow(beacon) ? (int32_t)(beacon->time - network_time_estimate(heard)) : 0;
@@ -158,14 +158,15 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
         return;
     }
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
-    /* with a key, one of ours may be played again; another root hears of us by our newer number */
+    /* with a key, one of our own may be replayed; another root notices us by our newer number */
     bool anothers = (!MIC_BYTES && beacon->sender == identity_id()) ||
                     newer16(beacon->sequence, guarded_u16_get(&timesync.sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
         meet_root(beacon, ahead, heard, now);
     } else if (ahead < -allowed) {
-        /* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Newer
-         * beacons bring it to us; the other root, if there is one, will hear of that from it. */
+        /* A mote is further behind than its error says: its clock is wrong, or it follows a root that we do
+         * not hear. Newer beacons make it follow us; the other root, if one exists, notices that by the
+         * mote's beacons. */
         timesync_speak_up(now);
     }
 }
@@ -180,6 +181,6 @@ void timeroot_on_beacon(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
             note_conflict();
         adopt(beacon, heard);
     } else {
-        timesync_beacon_soon(now); /* somebody has not heard of our epoch yet */
+        timesync_beacon_soon(now); /* the sender has not heard of our epoch yet */
     }
 }

@@ -53,7 +53,7 @@ void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
     timesync.ask_pause = 0;
     tidy_at = now + TIDY;
     timesync.counters = (timesync_counters_t){0};
-    /* with a key: a root knows that its time is no earlier than that round's */
+    /* with a key: a root's time is in no earlier round than this */
     timesync_set_time(now, MIC_BYTES ? 0 : now, (uint8_t)(last_round << CW_BEACON_ROUND));
     timesync_plan(QUESTION, now + ASK_FIRST / 4 + jitter_below((uint16_t)ASK_FIRST));
 }
@@ -278,8 +278,7 @@ void timesync_fill(uint8_t *payload, uint32_t now)
 
 /* ---- Soundness ---- */
 
-/* A plan further ahead than any is made would never be carried out. Who drives has always one, or it would
- * not be heard of again. */
+/* A plan too far ahead would never be carried out. A driver always has a plan, or it would stay silent. */
 static bool plan_is_sound(uint32_t now)
 {
     if ((is_root() || is_successor()) && timesync.intent != (listens() ? QUESTION : BEACON))

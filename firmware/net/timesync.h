@@ -7,18 +7,20 @@
  * line: offset and skew. A pair farther off the line than its error allows is refused; several such pairs in
  * a row mean that the line is wrong, and a new one is begun.
  *
- * A node without a time asks for it: nodes that know the time answer a beacon that says "not in sync, no hops
- * known". So a mote is in sync soon after its start, and a root that restarts learns the network's time and
- * goes on with it. If no node answers, the root opens a new epoch. A node that hears a newer epoch leaves the
+ * A node without the time asks for it by a beacon that says "not in sync, no hops known", which nodes with
+ * the time answer. So a mote is in sync soon after its start, and a root that restarts goes on with the
+ * network's time. If no node answers, the root opens a new epoch. A node that hears a newer epoch leaves the
  * older one: its time jumps, and timesync_on_epoch() is called.
  *
  * The root may die. A mote in sync that has heard no beacon for 3.5 to 4.5 periods, depending on its id, goes
- * on as its successor: with the time and epoch that it has, and newer beacon numbers; a beacon says who
- * drives. Motes follow the newest number, whoever drives. Of several who drive the root wins, then the lowest
- * id: it outbids the others' numbers, and they step down. Only the root opens an epoch.
+ * on as its successor: with the time and epoch that it has, and newer beacon numbers; a beacon names its
+ * driver, the root or a successor. Motes follow the newest number, whichever the driver. Of several drivers
+ * the root wins, then the lowest id: it outbids the others' numbers, and they step down. Only the root opens
+ * an epoch.
  *
  * While no beacon comes, the clock goes on with the known skew, and its assumed error grows. Beyond half of
- * epsilon the mote is out of sync, and says so in all its messages. So does a successor whom nobody follows.
+ * epsilon the mote is out of sync, and its messages say so. The same holds for a successor that no mote
+ * follows.
  *
  * Only timesync_network(), timesync_stamp() and timesync_local() may be called from an interrupt.
  */
@@ -93,9 +95,9 @@ bool timesync_in_sync(uint32_t now);
 /** Estimate of the clock's error in cycles, 65535: that or more. */
 uint16_t timesync_error(uint32_t now);
 
-/** The usual hops from the root: most of its last few beacons came over no more. One that came farther by
- * luck does not count, so whom this says to be near is heard there. While a successor drives, what was known
- * before. 0 at the root, TIMESYNC_NO_HOPS when none is known. */
+/** The usual hops from the root: most of its last few beacons came over no more. A beacon that came farther
+ * by luck does not count: a node at this distance is heard reliably. While a successor drives, the hops known
+ * before. 0 at the root, TIMESYNC_NO_HOPS when not known. */
 uint8_t timesync_hops(void);
 
 /** The hops that the last beacon taken came over. */
@@ -119,10 +121,10 @@ bool timesync_known(void);
 /** This node is the root, and its time is set. */
 bool timesync_is_root(void);
 
-/** Whose beacons this node takes: the root's, or a successor's; its own id: it drives the network's time. */
+/** Whose beacons this node takes: the root's, or a successor's. Its own id: it drives the network's time. */
 uint16_t timesync_driver(void);
 
-/** This node is the root, and has heard of another one since it started. */
+/** This node is the root, and has heard another root since it started. */
 bool timesync_two_roots(void);
 
 /** A beacon came in (its CAUSEWAY_BEACON_BYTES payload), its start-of-frame delimiter at local time `heard`,
@@ -148,7 +150,7 @@ uint32_t timesync_taken(uint32_t now);
 /** Whether a beacon or an answer is to go out by this local time. A question does not count. */
 bool timesync_speaks(uint32_t by);
 
-/** A starting root has heard somebody: whoever is awake now may know the time, and is asked. */
+/** A starting root has heard a node: nodes that are awake now may know the time, and are asked. */
 void timesync_ask_now(uint32_t now);
 
 const timesync_counters_t *timesync_counters(void);

@@ -1,6 +1,6 @@
-/** What the files of time sync share: timesync.c has the state, and beacons in and out; timesync_follow.c
- * takes beacons of others; timesync_drive.c is for whoever drives, the root or a successor; timeroot.c is
- * what the root does besides.
+/** What the files of time sync share. timesync.c has the state, and beacons in and out; timesync_follow.c
+ * takes beacons of others; timesync_drive.c decides for a driver, the root or a successor; timeroot.c is what
+ * the root does besides.
  */
 #ifndef NET_TIMESYNC_PARTS_H
 #define NET_TIMESYNC_PARTS_H
@@ -14,7 +14,8 @@
 
 enum {
     QUICK_BEACONS = 8, /* of the root's, at its start */
-    /* an adopting root goes on this far ahead of what it heard: others may have heard more */
+    /* a root that adopts a time goes on this far ahead of the number heard: others may have heard newer ones
+     * */
     SEQUENCE_LEAP = 16,
 };
 
@@ -49,8 +50,8 @@ typedef struct {
 
 extern timesync_shared_t timesync;
 
-/* A root's states count only in images that may be the root's: of the others the linker leaves out all that a
- * root does, a thousand bytes. */
+/* A root's states count only in images that may be the root's: from others the linker leaves out the root's
+ * code, a thousand bytes. */
 static inline __attribute__((always_inline)) bool is_root(void)
 {
     return role_accepts(CAUSEWAY_ROOT) && identity_id() == CAUSEWAY_ROOT;
@@ -86,7 +87,7 @@ static inline bool newer16(uint16_t a, uint16_t b)
 /** Send this at that local time, in place of what was planned. */
 void timesync_plan(intent_t what, uint32_t when);
 
-/** Set the clock. `flags`: of a beacon that says so. */
+/** Set the clock. `flags`: of the beacon with that time. */
 void timesync_set_time(uint32_t local, uint32_t network, uint8_t flags);
 
 /** The estimate's error in cycles; the shown clock is off by what is left to correct besides. */
@@ -135,10 +136,10 @@ uint32_t timesync_next_beacon(uint32_t now);
 
 /* ---- timeroot.c ---- */
 
-/** Start: nobody has answered, no other root was heard of. */
+/** Start: no answer yet, and no other root. */
 void timeroot_start(void);
 
-/** A starting root hears a beacon: the best one tells the time that it goes on with. */
+/** A starting root hears a beacon: it goes on with the time of the best one. */
 void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard);
 bool timeroot_answered(void);
 
@@ -148,7 +149,7 @@ void timeroot_begin(uint32_t now);
 /** The root hears a beacon. */
 void timeroot_on_beacon(const cw_beacon_t *beacon, uint32_t heard, uint32_t now);
 
-/** With a key: rounds are counted in 5 bits. Before one could be taken for another, a new epoch begins. */
+/** With a key: rounds are counted in 5 bits. Before two rounds could be confused, a new epoch begins. */
 void timeroot_mind_round(uint32_t now);
 
 #endif

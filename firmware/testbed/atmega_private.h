@@ -339,8 +339,8 @@ void atmega_sleep_end(atmega_t *mcu, bool by_timer0);
 /** Run the next instruction and see what it takes; gives the address of the one after it. */
 avr_flashaddr_t atmega_measure_instruction(atmega_t *mcu);
 
-/** A handler's first instruction is next; the SPI, as a slave, has shifted a byte; SPDR is written; so many
- * cycles were slept; a reset. */
+/** A handler's first instruction is next; the SPI, as a slave, has shifted a byte; SPDR is written; `cycles`
+ * were slept; a reset. */
 void atmega_measure_handler(atmega_t *mcu, int vector);
 void atmega_measure_shifted(atmega_t *mcu);
 void atmega_measure_written(atmega_t *mcu);

@@ -10,7 +10,7 @@
  * early; the bits that this takes are preamble.
  *
  * Left out: UART data, Manchester violations, the averaging filter's settling, what an error of the crystal
- * does to the carrier (its error counts for the bit clock alone), and the loss of sensitivity that goes with
+ * does to the carrier (its error counts only for the bit clock), and the loss of sensitivity that goes with
  * it.
  */
 #ifndef TESTBED_CC1000_H
@@ -28,7 +28,7 @@ typedef struct {
     void (*wake)(void *board, ns_t when);
     bool (*byte_in)(void *board, uint8_t byte,
                     bool driven);     /* a byte's time has ended; driven: the chip has put it on its data pin.
-                                         False: nobody takes bytes */
+                                         False: no program takes bytes */
     uint8_t (*byte_out)(void *board); /* half a bit has passed since, and the chip sends: the byte to come */
     void (*pdata)(void *board, bool high); /* the chip drives PDATA: a register is read */
     void (*chp_out)(void *board, bool high);

@@ -40,8 +40,8 @@ void cc2420_csn(cc2420_t *chip, bool level, ns_t now);
 /** A byte over the SPI, at its end: what came back. */
 uint8_t cc2420_exchange(cc2420_t *chip, uint8_t out, ns_t now);
 
-/** The level of the CCA pin. It may change at any moment with what others send, and is therefore worked out
- * only when somebody looks. */
+/** The level of the CCA pin. It may change at any moment with what others send, so it is computed when it is
+ * read. */
 bool cc2420_cca(cc2420_t *chip, ns_t now);
 
 /** The time since 0 that it was in a state. Its regulator's start counts as down, the 12 symbols before it

@@ -1,4 +1,4 @@
-/** The ether: who hears whose signal how strongly, and what disturbs it.
+/** The ether: how strongly each node hears each signal, and what disturbs it.
  *
  * A signal is a carrier on a frequency from one moment to another, with bytes on it. Its bytes are appended
  * while it lasts, each by the moment at which it begins. Received strength is the sender's power plus the

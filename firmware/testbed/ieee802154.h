@@ -23,7 +23,7 @@ typedef struct {
 
 typedef enum { ADDRESS_UNKNOWN, ADDRESS_GOOD, ADDRESS_BAD } address_t;
 
-/** Is a frame for this receiver, as far as its first `count` bytes tell? (7.5.6.2 of the standard of 2003) */
+/** Is a frame for this receiver, as far as its first `count` bytes show? (7.5.6.2 of the standard of 2003) */
 address_t ieee_recognize(const uint8_t *frame, int count, const ieee_identity_t *identity);
 
 #endif

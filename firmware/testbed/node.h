@@ -45,7 +45,7 @@ void node_reset(node_t *node);
 /** The supply dips from now until then. */
 void node_brown_out(node_t *node, ns_t until);
 
-/** Run, then write down what the flight recorder has to tell. */
+/** Run, then write down the flight recorder's new events. */
 void node_run(node_t *node, ns_t until);
 
 /** `count` bytes of RAM become random, the recorder, the stack and what is spared apart; a fault if nothing

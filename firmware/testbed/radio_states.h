@@ -1,10 +1,10 @@
-/** What a radio can be doing, as far as its current tells. */
+/** What a radio can be doing, as far as its current depends on it. */
 #ifndef TESTBED_RADIO_STATES_H
 #define TESTBED_RADIO_STATES_H
 
-/** Off: no supply, or its
- * regulator off. Down: registers are kept, or could be written, but no oscillator runs. Starting: its crystal
- * does. Idle: the oscillator alone runs. Calibrating: the synthesizer runs, but it neither hears nor sends.
+/** Off: no supply, or its regulator off. Down: registers are kept, or could be written, but no oscillator
+ * runs. Starting: its crystal does. Idle: only the oscillator runs. Calibrating: the synthesizer runs, but it
+ * neither hears nor sends.
  */
 typedef enum {
     RADIO_OFF,

@@ -76,7 +76,7 @@ static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *pa
     return build(CAUSEWAY_AM_HEARD, data, CAUSEWAY_HEARD_BYTES, packet);
 }
 
-/* Whether the line has room for it. In its caller its packets would be on the stack beside those of a report.
+/* Whether the line has room for it. Inlined, its packets would be on the stack beside those of a report.
  */
 static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32_t now)
 {
@@ -97,7 +97,7 @@ static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32
     return false;
 }
 
-/* Records that only a gateway makes, for its host alone: from the air they are somebody's who poses as one.
+/* Records that only a gateway makes, for its own host. On the air they are forged.
  */
 static bool is_own_record(uint8_t type)
 {
@@ -106,10 +106,8 @@ static bool is_own_record(uint8_t type)
 
 static void hand_up_and_answer(const radio_heard_t *heard, uint32_t now)
 {
-    if (hand_up(heard, now)) {
-        gateway_acks_on_heard(&heard->message,
-                              now); /* else it shall come again: the line may have room then */
-    }
+    if (hand_up(heard, now))
+        gateway_acks_on_heard(&heard->message, now); /* else it is sent again: the line may have room then */
 }
 
 void radio_on_heard(const radio_heard_t *heard)
@@ -184,7 +182,7 @@ static bool send_health(uint32_t now)
     return line_put(packet, build(CAUSEWAY_AM_HEALTH, data, CAUSEWAY_HEALTH_BYTES, packet));
 }
 
-/* Without room it is tried again the next time round. Not in its caller, for its packets too. */
+/* Without room it is tried again in the next step. Not inlined either, because of its packets. */
 static __attribute__((noinline)) void report(uint32_t now)
 {
     if (clock_before(now, status_at) || !send_status(now))
@@ -254,7 +252,8 @@ static void reboot(uint32_t now)
         reboot_at = units(now + CLOCK_SECOND);
 }
 
-/* Whether a command is for the gateway alone. A report of all includes it too. */
+/* Obey a command for the gateway; return whether it is for the gateway only. A report of all includes the
+ * gateway. */
 static bool obey(const cw_am_t *am, uint32_t now)
 {
     cw_downlink_t command;

@@ -1,4 +1,4 @@
-/** The serial line up to the host: a queue of packets, framed into the UART as it has room. Nothing here
+/** The serial line up to the host: a queue of packets, framed into the UART as it has room. No function
  * waits. */
 #ifndef APPS_LINE_H
 #define APPS_LINE_H
@@ -20,7 +20,7 @@
 #endif
 #endif
 
-/** Queue a packet, from its type byte on; false when there is no room. */
+/** Queue a packet, from its type byte on; false without room. */
 bool line_put(const uint8_t *packet, uint8_t length);
 
 /** Queue two packets, or none of them. */

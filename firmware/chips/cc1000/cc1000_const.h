@@ -50,7 +50,8 @@ enum {
 #define CC1000_MAIN_RECEIVE (CC1000_MAIN_TX_PD | CC1000_MAIN_RESET_N)
 #define CC1000_MAIN_TRANSMIT (CC1000_MAIN_TX | CC1000_MAIN_FREQ_B | CC1000_MAIN_RX_PD | CC1000_MAIN_RESET_N)
 
-/* LOCK: its lower bits tell of the PLL, its upper ones what the pin CHP_OUT shows (9: Manchester violations).
+/* LOCK: its lower bits show the PLL's lock, its upper ones choose the pin CHP_OUT's signal (9: Manchester
+ * violations).
  */
 enum { CC1000_LOCK_CONTINUOUS = 1 << 0, CC1000_LOCK_VIOLATION = 9 << 4 };
 

@@ -3,7 +3,7 @@
  * How it works. The chip listens whenever it does not send. FIFOP's interrupt posts EVENT_RADIO, and
  * radio_service() takes frames out of the chip. Timer 1 captures each rise of SFD, the end of a
  * start-of-frame delimiter; the times wait in a queue until their frames are read. A frame whose time is not
- * certain is dropped: nobody above could use it.
+ * certain is dropped: the layers above could not use it.
  *
  * A frame to be sent goes into the chip at once. After a random wait the channel must be clear, by the CCA
  * pin and then by the chip itself (STXONCCA sends nothing otherwise); if it is not, a shorter random wait
