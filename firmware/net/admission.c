@@ -15,11 +15,6 @@
 
 static cw_dedup_t seen;
 
-void admission_start(void)
-{
-    cw_dedup_start(&seen);
-}
-
 /* Whether a message is heard for the first time. Counts it if not. */
 static bool is_new(uint16_t source, uint16_t number)
 {

@@ -19,9 +19,6 @@ typedef enum {
     ADMISSION_FORGED,    /* counted */
 } admission_t;
 
-/** Forget all duplicates. */
-void admission_start(void);
-
 /** A data message of another mote. */
 admission_t admission_data(const radio_heard_t *heard, uint32_t now);
 

@@ -24,8 +24,6 @@ static cw_data_counters_t checks;
 
 void messaging_start(void)
 {
-    traffic = (traffic_t){0};
-    admission_start();
     stamping_start();
     messaging_on_epoch(timesync_epoch());
 }

@@ -21,7 +21,6 @@ static cw_receipts_t receipts;
 
 void stamping_start(void)
 {
-    sequence = 0;
     recorder_start();
     recorder_note(RECORDER_BOOT, identity_id(), (uint8_t)identity_boots(), 0);
 }

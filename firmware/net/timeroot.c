@@ -18,7 +18,6 @@ static cw_flag_t got_answer;    /* and whether there is one */
 void timeroot_start(void)
 {
     guarded_u16_set(&two_roots, false);
-    got_answer = false;
 }
 
 static bool newer8(uint8_t a, uint8_t b)

@@ -47,12 +47,9 @@ void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
     timesync.state = is_root() ? LISTENING : LOST;
     timesync.driver = CAUSEWAY_ROOT;
     timesync.hops = TIMESYNC_NO_HOPS;
-    clock_fit_clear();
     timeroot_start();
     timesync.burst = LISTEN_QUESTIONS;
-    timesync.ask_pause = 0;
     tidy_at = now + TIDY;
-    timesync.counters = (timesync_counters_t){0};
     /* with a key: a root's time is in no earlier round than this */
     timesync_set_time(now, MIC_BYTES ? 0 : now, (uint8_t)(last_round << CW_BEACON_ROUND));
     timesync_plan(QUESTION, now + ASK_FIRST / 4 + jitter_below((uint16_t)ASK_FIRST));
