@@ -1,6 +1,5 @@
 /** The small parts of a board: LEDs, ADC, EEPROM, watchdog, reset, serial id. */
-#ifndef HAL_BOARD_H
-#define HAL_BOARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ _Noreturn void board_reboot(void);
 /** Stop a node that must not run: red and yellow in turn, half a second each, for ever. To be called before
  * the radio is started. */
 _Noreturn void board_refuse(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Compare times with clock_before(), never with <.
  */
-#ifndef HAL_CLOCK_H
-#define HAL_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ static inline bool clock_before(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * frame. It hears everything (no address recognition, no acknowledgements): its user decides whom a frame is
  * for.
  */
-#ifndef HAL_RADIO_H
-#define HAL_RADIO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -123,5 +122,3 @@ void radio_on_sent(radio_result_t result, uint32_t time);
 
 /** Turn a local time into what a beacon carries. May be called from an interrupt: short, no side effects. */
 uint32_t radio_stamp(uint32_t local);
-
-#endif

@@ -1,6 +1,5 @@
 /** UART0 at 57600 baud, 8N1, buffered and driven by interrupts. */
-#ifndef HAL_UART_H
-#define HAL_UART_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ int16_t uart_read(void);
 
 /** Bytes lost since start: receive buffer full, overrun or framing error in the hardware. Wraps. */
 uint16_t uart_lost(void);
-
-#endif

@@ -4,8 +4,7 @@
  * number or its MIC, is not checked again: it changes nothing. A message that cannot be checked, or that has
  * no time and may be replayed, is remembered by its MIC only, so that it hides no true message.
  */
-#ifndef NET_ADMISSION_H
-#define NET_ADMISSION_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ bool admission_health(const radio_message_t *message);
 /** Whether a command with this sequence, made at this network time, is new and right; without the time:
  * whether it is new. Counts it if not. */
 bool admission_command(const radio_message_t *message, uint16_t sequence, uint32_t made);
-
-#endif

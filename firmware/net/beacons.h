@@ -7,8 +7,7 @@
  *
  * Without a key time sync gets each beacon at once.
  */
-#ifndef NET_BEACONS_H
-#define NET_BEACONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,7 +48,5 @@ static inline void beacons_on_heard(const radio_heard_t *heard, uint32_t now)
 {
     timesync_on_beacon(heard->message.data, heard->time, heard->error, now);
 }
-
-#endif
 
 #endif

@@ -8,8 +8,7 @@
  * more than twice in BOOT_STORE_ENTRIES starts. The newest entry counts. While one is written its check is
  * FF, so an entry that a reset has broken off is not believed.
  */
-#ifndef NET_BOOT_STORE_H
-#define NET_BOOT_STORE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ void boot_store_keep_epoch(uint8_t epoch);
 /** The same for the round of its time, in networks with a key: it changes each 36 hours. */
 uint8_t boot_store_round(void);
 void boot_store_keep_round(uint8_t round);
-
-#endif

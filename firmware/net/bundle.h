@@ -2,8 +2,7 @@
  * frame's preamble and header cost more than a short message. The receiver takes the frame apart; a host
  * never sees it.
  */
-#ifndef NET_BUNDLE_H
-#define NET_BUNDLE_H
+#pragma once
 
 #include "hal/radio.h"
 
@@ -19,5 +18,3 @@ typedef void bundle_take_t(const radio_heard_t *heard, uint32_t now);
 
 /** Do it with each of the two messages of a bundle, as if each had a frame of its own. */
 void bundle_open(const radio_heard_t *bundle, uint32_t now, bundle_take_t *take);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Not for interrupts. The line steers the clock of network_time.h.
  */
-#ifndef NET_CLOCK_FIT_H
-#define NET_CLOCK_FIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ uint8_t clock_fit_hops(void);
 
 /** Whether the pairs are possible: in the past, and near one another. */
 bool clock_fit_sound(uint32_t now);
-
-#endif

@@ -8,8 +8,7 @@
  * beginning. Without one, a message leaves time on the air and a short backoff for each hop still to go;
  * where its age is not known, each hop has its share of delta.
  */
-#ifndef NET_DEADLINES_H
-#define NET_DEADLINES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -39,5 +38,3 @@ uint32_t deadlines_own(uint32_t tick, uint8_t hops, uint32_t now);
 
 /** Of a data message of another mote, heard in `tick`, with `hops` more hops after this one. */
 uint32_t deadlines_heard(const radio_heard_t *heard, uint8_t hops, uint32_t tick, uint32_t now);
-
-#endif

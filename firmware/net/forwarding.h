@@ -5,8 +5,7 @@
  * sent late. A message with too few hops left to get from here to the gateway is deferred to others, with a
  * schedule also one that finds no free place; if a copy comes that can be forwarded, it is forwarded.
  */
-#ifndef NET_FORWARDING_H
-#define NET_FORWARDING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ bool forwarding_repeat(const outbox_frame_t *frame);
 /** A frame did not go out. Whether it waits for its next turn, or a peer goes on with it; if not, it is
  * dropped. */
 bool forwarding_waits(const outbox_frame_t *frame);
-
-#endif

@@ -1,8 +1,7 @@
 /** A gateway's answer to data messages: a short frame that names a message, so that no mote sends it again.
  * With a schedule it names up to eight, and goes out when the channel has been quiet for a moment.
  */
-#ifndef NET_GATEWAY_ACKS_H
-#define NET_GATEWAY_ACKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ static inline uint16_t gateway_acks_name(const radio_message_t *message)
 /** A message was handed up. If it is a data message of this network, acknowledge it on the air, at once. A
  * copy that comes while the first answer waits needs no answer of its own. */
 void gateway_acks_on_heard(const radio_message_t *message, uint32_t now);
-
-#endif

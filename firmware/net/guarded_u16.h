@@ -3,8 +3,7 @@
  *
  * Reading a value that memory has changed restarts the node: a wrong value is never used. Not for interrupts.
  */
-#ifndef NET_GUARDED_U16_H
-#define NET_GUARDED_U16_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ typedef struct {
 
 void guarded_u16_set(guarded_u16_t *kept, uint16_t value);
 uint16_t guarded_u16_get(const guarded_u16_t *kept);
-
-#endif

@@ -1,8 +1,7 @@
 /** Health: what a mote reports of itself now and then. It is forwarded like data: its hops are in the same
  * bits of its own flags.
  */
-#ifndef NET_HEALTH_H
-#define NET_HEALTH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ void health_before_send(radio_message_t *message, uint32_t now);
 
 /** A health message came in. */
 void health_on_heard(const radio_message_t *message, uint32_t now);
-
-#endif

@@ -4,8 +4,7 @@
  * that takes, and a message without enough hops to get there is not forwarded. The hops left in a copy show
  * how far from the gateway it was sent.
  */
-#ifndef NET_HOPS_H
-#define NET_HOPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ bool hops_take(uint8_t *flags, uint32_t now);
 /** Give a message one hop more: a distance is a guess, and no nearer mote may hear us, so peers at our
  * distance shall help. */
 void hops_widen(uint8_t *flags);
-
-#endif

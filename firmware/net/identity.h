@@ -1,6 +1,5 @@
 /** Keeps the node's id and boot count, from its start on. */
-#ifndef NET_IDENTITY_H
-#define NET_IDENTITY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ uint16_t identity_id(void);
 
 /** The number of starts before this one, modulo 65536; kept like the id. */
 uint16_t identity_boots(void);
-
-#endif

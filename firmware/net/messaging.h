@@ -9,8 +9,7 @@
  *   commands   what the host orders
  *   traffic    the counters of all of them
  */
-#ifndef NET_MESSAGING_H
-#define NET_MESSAGING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void messaging_on_data(const radio_message_t *message, uint32_t tick);
 
 /** An own message went out, with this sequence; or it was dropped. */
 void messaging_on_sent(bool sent, uint8_t sequence);
-
-#endif

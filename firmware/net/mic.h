@@ -10,8 +10,7 @@
  *
  * Without a key MIC_BYTES is 0, and these functions do not exist: `if (MIC_BYTES)` goes before a call.
  */
-#ifndef NET_MIC_H
-#define NET_MIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ bool mic_check_taken(const uint8_t *payload, uint32_t network);
 /** The proof of a beacon as it went out; its MIC_RECORD_BYTES(PROOF). */
 void mic_write_proof(uint8_t *proof, const uint8_t *beacon);
 bool mic_check_proof(const uint8_t *proof, const uint8_t *beacon);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * Functions that read may be called from interrupts; functions that change must not.
  */
-#ifndef NET_NETWORK_TIME_H
-#define NET_NETWORK_TIME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,5 +66,3 @@ uint32_t network_time_local(uint32_t network);
 /** Whether memory has kept the line, and it is possible at local time `now`. Not while another function
  * changes it. */
 bool network_time_sound(uint32_t now);
-
-#endif

@@ -5,8 +5,7 @@
  * runs in one loop, one callback at a time, to its end: a callback must not wait, and is never called from an
  * interrupt. Times are in cycles of the 32768 Hz crystal: NODE_SECOND. docs/guide/apps.md has an example.
  */
-#ifndef NET_NODE_H
-#define NET_NODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -145,5 +144,3 @@ void app_on_command(uint8_t command, uint32_t argument);
 
 /** Whether the app's own state is possible; if not, the node restarts. */
 bool app_sound(uint32_t now);
-
-#endif

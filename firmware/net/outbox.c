@@ -93,14 +93,6 @@ void outbox_forget(outbox_kind_t kind)
             frame->used = false;
 }
 
-bool outbox_idle(void)
-{
-    for (const outbox_frame_t *frame = outbox_frames; frame < OUTBOX_END; frame++)
-        if (frame->used)
-            return false;
-    return !outbox_busy;
-}
-
 bool outbox_sound(uint32_t now)
 {
     uint32_t latest = now + FRAME_MOST;

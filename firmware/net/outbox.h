@@ -7,8 +7,7 @@
  * With a schedule (net/schedule.h) a mote's frames wait for their level's phase, and for our turn in it; a
  * stamped message that did not go out in its window is dropped at its end.
  */
-#ifndef NET_OUTBOX_H
-#define NET_OUTBOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,9 +85,6 @@ void outbox_service(uint32_t now);
 /** The local time by which outbox_service() must be called again, if nothing happens before. */
 uint32_t outbox_next(uint32_t now);
 
-/** Nothing waits and the radio is not sending. */
-bool outbox_idle(void);
-
 /** Whether memory has kept possible times: no frame, here or in the radio, waits longer than any frame may.
  * */
 bool outbox_sound(uint32_t now);
@@ -101,5 +97,3 @@ bool outbox_before_send(outbox_frame_t *frame, uint32_t now);
 
 /** A frame was sent or dropped; `frame` is as it was handed over. */
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result);
-
-#endif

@@ -2,8 +2,7 @@
  * time sync's beacons, outbox_scheduled.c decides which frame may go out when, in deployments with a
  * schedule.
  */
-#ifndef NET_OUTBOX_PARTS_H
-#define NET_OUTBOX_PARTS_H
+#pragma once
 
 #include "outbox.h"
 
@@ -56,5 +55,3 @@ bool outbox_transmit_at_turn(void);
 
 /** The local time at which a frame may go out next. */
 uint32_t outbox_next_turn(const outbox_frame_t *frame, uint32_t now);
-
-#endif

@@ -5,8 +5,7 @@
  * e is at entries[e % RECORDER_ENTRIES]; the recorder holds entries next - RECORDER_ENTRIES .. next - 1.
  * `next` is written last.
  */
-#ifndef NET_RECORDER_H
-#define NET_RECORDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ void recorder_start(void);
 
 /** Note an event; about fifty cycles. From the loop. */
 void recorder_note(recorder_kind_t kind, uint16_t peer, uint8_t sequence, uint16_t tick);
-
-#endif

@@ -9,8 +9,7 @@
  * beacon. Then it is removed, or becomes an own message without a stamp again: once, and after new messages.
  * Its place may be taken when the outbox is full.
  */
-#ifndef NET_REPAIR_H
-#define NET_REPAIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -48,5 +47,3 @@ static inline bool repair_gives_way(const outbox_frame_t *frame)
 {
     return repair_is_kept(frame) || (REPAIR && frame->kind == OUTBOX_OWN && (frame->tries & OUTBOX_AGAIN));
 }
-
-#endif

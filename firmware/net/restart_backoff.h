@@ -3,8 +3,7 @@
  *
  * Their number is in memory that no reset clears.
  */
-#ifndef NET_RESTART_BACKOFF_H
-#define NET_RESTART_BACKOFF_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ void restart_backoff_wait(void);
 
 /** After a minute the next restart is the first of a new row. To be called at each step. */
 void restart_backoff_step(uint32_t now);
-
-#endif

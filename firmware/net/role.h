@@ -1,7 +1,6 @@
 /** What a kind of node adds to the loop of net/node.c: net/mote/ for the apps of motes, apps/gateway/ for the
  * gateway. A role also defines radio_on_heard(), outbox_before_send() and outbox_on_done(). */
-#ifndef NET_ROLE_H
-#define NET_ROLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ uint8_t role_leds(void);
 
 /** A new epoch has begun: all older stamps are void. A root has stored the epoch. */
 void role_on_epoch(uint8_t epoch);
-
-#endif

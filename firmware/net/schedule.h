@@ -15,8 +15,7 @@
  *
  * Only deployments with a schedule have this module: `if (CAUSEWAY_SCHEDULED)` goes before a call.
  */
-#ifndef NET_SCHEDULE_H
-#define NET_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -143,5 +142,3 @@ bool schedule_on_due(uint8_t round);
 
 /** Whether the radio has a frame of ours. */
 bool schedule_on_sending(void);
-
-#endif

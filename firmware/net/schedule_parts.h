@@ -2,8 +2,7 @@
  * listens to which phase, and how long; schedule_turns.c when a frame may start; schedule_join.c how a mote
  * without the time looks for the network; schedule_urgent.c which window is an urgent one.
  */
-#ifndef NET_SCHEDULE_PARTS_H
-#define NET_SCHEDULE_PARTS_H
+#pragma once
 
 #include "causeway/flag.h"
 #include "hal/clock.h"
@@ -119,5 +118,3 @@ bool schedule_join_sound(uint32_t now);
 /** Find the last window that has opened by our clock, of either kind, and whether we still can turn to it; if
  * not, when to turn to the next. */
 bool schedule_turns_to_window(uint32_t now);
-
-#endif

@@ -7,8 +7,7 @@
  * The first copy of a peer's message, relayed or not, is one receive event, at the tick in which its frame
  * came in. The stamp of a sender that is out of sync is not merged.
  */
-#ifndef NET_STAMPING_H
-#define NET_STAMPING_H
+#pragma once
 
 #include "causeway/knows.h"
 #include "hal/radio.h"
@@ -45,5 +44,3 @@ uint16_t stamping_bounds(void);
 
 /** Note in the flight recorder what happened to a data message, at the tick of the last event. */
 void stamping_note(recorder_kind_t kind, const uint8_t *payload);
-
-#endif

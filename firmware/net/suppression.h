@@ -8,8 +8,7 @@
  * In a network with a key a copy must have our frame's MIC, and need not be checked: only its hops are used,
  * which no MIC covers. An answer of the gateway is checked.
  */
-#ifndef NET_SUPPRESSION_H
-#define NET_SUPPRESSION_H
+#pragma once
 
 #include "hal/radio.h"
 
@@ -19,5 +18,3 @@ void suppression_on_data(const radio_message_t *message);
 /** The gateway has answered (net/gateway_acks.h): the messages that it names have arrived. */
 void suppression_on_arrived(const radio_message_t *message);
 void suppression_on_taken(const radio_message_t *message);
-
-#endif

@@ -24,8 +24,7 @@
  *
  * Only timesync_network(), timesync_stamp() and timesync_local() may be called from an interrupt.
  */
-#ifndef NET_TIMESYNC_H
-#define NET_TIMESYNC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -166,5 +165,3 @@ void timesync_on_epoch(uint8_t epoch);
 
 /** With a key: this node is the root, and its time may be in another round, which is to be stored. */
 void timesync_on_round(uint8_t round);
-
-#endif

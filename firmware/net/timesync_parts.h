@@ -2,8 +2,7 @@
  * takes beacons of others; timesync_drive.c decides for a driver, the root or a successor; timeroot.c is what
  * the root does besides.
  */
-#ifndef NET_TIMESYNC_PARTS_H
-#define NET_TIMESYNC_PARTS_H
+#pragma once
 
 #include "causeway/records.h"
 #include "hal/radio.h"
@@ -151,5 +150,3 @@ void timeroot_on_beacon(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 
 /** With a key: rounds are counted in 5 bits. Before two rounds could be confused, a new epoch begins. */
 void timeroot_mind_round(uint32_t now);
-
-#endif

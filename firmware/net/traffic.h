@@ -1,8 +1,7 @@
 /** The counters of a mote's messaging. Its modules (messaging, stamping, admission, forwarding, suppression,
  * health, commands) count in them.
  */
-#ifndef NET_TRAFFIC_H
-#define NET_TRAFFIC_H
+#pragma once
 
 #include "causeway_layout.h"
 #include "mic.h"
@@ -42,5 +41,3 @@ static inline void traffic_forged(void)
 /** outbox_new(); NULL, and counted, when no place is free. */
 outbox_frame_t *traffic_frame(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before,
                               uint32_t deadline);
-
-#endif

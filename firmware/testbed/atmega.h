@@ -6,8 +6,7 @@
  * clock or in a PWM mode, differential channels of the ADC, the time that the oscillator takes to start after
  * a reset, what happens to pins between a reset and their being driven again.
  */
-#ifndef TESTBED_ATMEGA_H
-#define TESTBED_ATMEGA_H
+#pragma once
 
 #include <simavr/sim_avr.h>
 
@@ -145,5 +144,3 @@ atmega_use_t atmega_use(atmega_t *mcu);
 
 void atmega_eeprom_write(atmega_t *mcu, uint16_t at, const uint8_t *bytes, uint16_t count);
 void atmega_eeprom_read(atmega_t *mcu, uint16_t at, uint8_t *bytes, uint16_t count);
-
-#endif

@@ -4,8 +4,7 @@
  * The library decodes instructions, and keeps ports, timers 1 to 3, UART 1 and the two-wire interface.
  * Everything else is ours. Parts that need the processor in a handler find it in avr->custom.data.
  */
-#ifndef TESTBED_ATMEGA_PRIVATE_H
-#define TESTBED_ATMEGA_PRIVATE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -373,5 +372,3 @@ void atmega_eeprom_reset(atmega_t *mcu);
 
 void atmega_watchdog_make(atmega_t *mcu);
 void atmega_watchdog_reset(atmega_t *mcu);
-
-#endif

@@ -13,8 +13,7 @@
  * does to the carrier (its error counts only for the bit clock), and the loss of sensitivity that goes with
  * it.
  */
-#ifndef TESTBED_CC1000_H
-#define TESTBED_CC1000_H
+#pragma once
 
 #include "ether.h"
 #include "radio_states.h"
@@ -61,5 +60,3 @@ uint64_t cc1000_starts(const cc1000_t *chip);
 
 /** Is there power on the antenna? */
 bool cc1000_is_sending(const cc1000_t *chip);
-
-#endif

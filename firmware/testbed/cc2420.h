@@ -7,8 +7,7 @@
  * Left out: encryption, the serial test modes, test outputs other than XOSC16M_STABLE on the CCA pin, the
  * battery monitor.
  */
-#ifndef TESTBED_CC2420_H
-#define TESTBED_CC2420_H
+#pragma once
 
 #include "ether.h"
 #include "radio_states.h"
@@ -53,5 +52,3 @@ uint64_t cc2420_starts(const cc2420_t *chip);
 
 /** Some describe chips whose FIFOP stays high until no whole frame is left; this one does from now on. */
 void cc2420_hold_fifop(cc2420_t *chip, bool hold);
-
-#endif

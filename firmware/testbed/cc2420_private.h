@@ -1,8 +1,7 @@
 /** What the files of the emulated CC2420 share: cc2420.c (pins, states, time, supply), cc2420_send.c,
  * cc2420_receive.c (the channel, too), cc2420_spi.c (strobes, registers, FIFOs, RAM).
  */
-#ifndef TESTBED_CC2420_PRIVATE_H
-#define TESTBED_CC2420_PRIVATE_H
+#pragma once
 
 #include "cc2420.h"
 #include "meter.h"
@@ -214,5 +213,3 @@ void cc2420_take_byte(cc2420_t *chip);
 
 /** When the next byte comes that changes a pin, those before it being in no hurry. */
 ns_t cc2420_visible_byte(const cc2420_t *chip);
-
-#endif

@@ -12,8 +12,7 @@
  * preamble AA, sync word 33 CC, a header whose fifth byte is the length of the data, data, CRC-16; and that a
  * program which is in the middle of one frame looks for no other.
  */
-#ifndef TESTBED_HEARING_H
-#define TESTBED_HEARING_H
+#pragma once
 
 #include "ether.h"
 
@@ -48,5 +47,3 @@ void hearing_judge(hearing_t *hearing, ns_t until);
 
 /** The node hears no longer: say what became of all signals. */
 void hearing_stop(hearing_t *hearing);
-
-#endif

@@ -4,7 +4,7 @@
 #include <simavr/sim_irq.h>
 #include <stdlib.h>
 
-#include "board.h"
+#include "boards.h"
 #include "cc1000.h"
 
 enum {

@@ -115,13 +115,6 @@ void adc_share_request(uint8_t channel)
         running = CANCELLED; /* the value under way is for the request that this one replaces */
 }
 
-void adc_share_cancel(void)
-{
-    radio_waits = false;
-    if (running == RADIO)
-        running = CANCELLED;
-}
-
 static void end_loops(uint16_t value)
 {
     loop_value = value;

@@ -1,6 +1,5 @@
 /** The CC1000's registers and the values that MICA2 gives them. From the chip's data sheet (SWRS048). */
-#ifndef CC1000_CONST_H
-#define CC1000_CONST_H
+#pragma once
 
 #include "causeway_layout.h"
 
@@ -94,5 +93,3 @@ enum {
 #define CC1000_PA_US 20   /* the amplifier settles */
 #define CC1000_CAL_POLL_US 200
 #define CC1000_CAL_POLLS 340 /* 68 ms: twice the 34 ms that it may take */
-
-#endif

@@ -2,8 +2,7 @@
  * whom; each function below runs where its comment says: in an interrupt, in the loop, or (locked) with
  * interrupts off.
  */
-#ifndef CC1000_PARTS_H
-#define CC1000_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -143,5 +142,3 @@ uint16_t cc1000_seconds(void);
 
 /** Whether a long sleep has just begun, in which the radio is not needed for 70 ms: it may be calibrated. */
 bool cc1000_rests(void);
-
-#endif

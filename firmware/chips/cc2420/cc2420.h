@@ -13,8 +13,7 @@
  * A chip that has forgotten its settings or its oscillator, or does not end a frame, is started anew; it is
  * looked at once a second.
  */
-#ifndef CC2420_H
-#define CC2420_H
+#pragma once
 
 /** Output power, 0..31: 31 is 0 dBm, 3 is -25 dBm. */
 #ifndef CC2420_POWER
@@ -36,6 +35,4 @@
  * longest frames. */
 #ifndef CC2420_TIMES
 #define CC2420_TIMES 8
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /** The CC2420's registers, strobes and bits, as far as the driver uses them. */
-#ifndef CC2420_CONST_H
-#define CC2420_CONST_H
+#pragma once
 
 /* The first byte of an access: an address, plain for a write or a strobe. The chip answers with its status
  * byte. */
@@ -67,5 +66,3 @@ enum {
     CC2420_CRC_OK = 0x80, /* in a received frame's last byte; the rest is the correlation, our link quality */
     CC2420_RSSI_OFFSET = -45, /* from the byte before it to dBm */
 };
-
-#endif

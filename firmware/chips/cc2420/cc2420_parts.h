@@ -2,8 +2,7 @@
  * whom; each function below runs where its comment says: in an interrupt, in the loop, or (locked) with
  * interrupts off.
  */
-#ifndef CC2420_PARTS_H
-#define CC2420_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -108,5 +107,3 @@ bool cc2420_send_sound(void);
 
 /** The next step of waking; `looks` at the oscillator are left. From an interrupt. */
 void cc2420_wake_on(uint8_t looks);
-
-#endif

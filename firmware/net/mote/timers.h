@@ -1,6 +1,5 @@
 /** A mote's timers: the app's first, then the node's own. */
-#ifndef MOTE_TIMERS_H
-#define MOTE_TIMERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ bool timers_sound(uint32_t now);
 
 /** From 3/4 to 5/4 of the mean, at random. */
 uint32_t timer_vary(uint32_t mean);
-
-#endif

@@ -1,4 +1,4 @@
-#include "node.h"
+#include "emulated_node.h"
 
 #include <string.h>
 
