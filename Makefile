@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test check test-all bench soak lint lock figures field schemes delivery gateways ledger-table power-table power-runs urgent-runs package clean
+.PHONY: help setup debian demo test check test-all bench soak lint lock figures tables delivery gateways package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-tested images-if-able prepared flash
 
 help: ## this list
@@ -48,16 +48,16 @@ prepared: setup
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync images-if-able $(VENV)/.kernels
 
 # numba's compiler takes a minute, and keeps what it made. Without this each process of pytest would do the same.
-$(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simulator/*_numba.py) $(VENV)/.locked | $(VENV)/.project
+$(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simulator/engine.py basestation/simulator/world.py) $(VENV)/.locked | $(VENV)/.project
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(BIN)/basestation simulate --messages 100 --scheme shlc --trace "$$folder/trace" > /dev/null && \
 	$(BIN)/basestation analyse continuum "$$folder/trace" --tolerate 5 --no-spark --workers 1 > /dev/null
 	@touch $@
 
-test: prepared ## the fast tests: every package, an image of each kind, one emulated network, Spark, the page in a browser
+test: prepared ## the fast tests: all packages, images, an emulated network, Spark, the page in a browser
 	$(PYTEST) -m "not wide and not slow"
 
-check: prepared ## lint, strict types, cppcheck, then the wide tests: all layouts and boards, kills, parity of implementations
+check: prepared ## lint, strict types, cppcheck; then the wide tests: all layouts and boards, kills, parity
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-tested
 	$(PYTEST) -m "wide and not slow"
 
@@ -75,15 +75,15 @@ firmware-check: debian ## cppcheck over the firmware, and the format of all C
 	PYTHON="$(PYTHON)" firmware/scripts/check.sh
 	firmware/scripts/format.sh
 
-firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/evidence/firmware.md
+firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/figures/firmware.md
 	@$(BIN)/python -m tools.firmware_report --write
 
 # Done again only when something changed. Without the compiler both are left out; in CI that is a failure.
 images-if-able: setup
-	@$(call if_able,.pio/.images)
+	+@$(call if_able,.pio/.images)
 
 firmware-tested: setup
-	@$(call if_able,.pio/.tested)
+	+@$(call if_able,.pio/.tested)
 
 if_able = if command -v avr-gcc >/dev/null; then $(MAKE) --no-print-directory $(1); \
     else echo 'avr-gcc is not on this machine: the firmware is left out.' >&2; [ "$${CI:-}" != true ]; fi
@@ -107,7 +107,7 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 
 # Each search goes on where it ended: MINUTES is for each of them.
 MINUTES ?= 10
-soak: setup ## search for faults, eight searches of MINUTES=10 each; into docs/evidence/reliability.md
+soak: setup ## search for faults, eight searches of MINUTES=10 each; into docs/figures/soak.md
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: setup ## how fast each part is, as ratios measured side by side in one run
@@ -120,37 +120,19 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck and clang-format o
 	$(BIN)/mypy firmware/scripts tools examples
 
 figures: setup ## draw the figures of docs/ again
-	$(BIN)/basestation figures --out docs/figures
-	$(BIN)/basestation compare --seeds 2 --document docs/figures/schemes
+	$(BIN)/python -m tools.figures docs/figures
 	$(BIN)/python -m tools.screenshot docs/figures/screen.svg
 	$(BIN)/python -m tools.page_pictures docs/figures
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
-	@$(BIN)/python -m spark_jobs.package
+	@$(BIN)/python -m tools.cluster_package
 
-field: setup ## phi and k on the real firmware beside the simulator, into docs/figures/field.md: half an hour
-	$(BIN)/python -m tools.field_table --write
+# Names of tables: python -m tools.tables --help
+tables: setup ## measured tables of docs/ again, hours in all; ONLY="power ledger" chooses some
+	$(BIN)/python -m tools.tables --write $(ONLY)
 
-schemes: setup ## the papers' schemes on the real firmware, into docs/evidence/schemes.md: five minutes
-	$(BIN)/python -m tools.schemes_table --write
-
-delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/evidence/firmware.md: six minutes
-	$(BIN)/python -m tools.delivery --write
-
-gateways: setup ## order and hold with two gateways on the real firmware, into docs/reference/live.md: ten minutes
-	$(BIN)/python -m tools.two_gateways --write
-
-ledger-table: setup ## whether the ledger keeps its promise, into docs/evidence/algorithms.md: some minutes
-	$(BIN)/python -m tools.ledger_table --write
-
-power-table: setup ## what a schedule costs and gains, simulated, into docs/evidence/power.md: two minutes
-	$(BIN)/python -m tools.power_table --write
-
-power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/evidence/power.md: hours
-	$(BIN)/python -m tools.power_runs --write
-
-urgent-runs: setup ## how long urgent messages take on the real firmware, and the cost, into docs/evidence/power.md: 20 minutes
-	$(BIN)/python -m tools.urgent_runs --write
+delivery gateways: setup
+	$(BIN)/python -m tools.tables --write $@
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import make_rule
-from spark_jobs.results import write_rows
+from spark_jobs.result_files import write_rows
 from spark_jobs.session import JobError, note
 
 BYTES, HOPS, HOP_BYTES = 38, 6, 4

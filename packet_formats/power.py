@@ -46,8 +46,7 @@ def shown_days(number: float) -> str:
 
 
 # A mote with a schedule, by its duty: the processor's mean current for each share of time with the radio on (it also
-# works before and after), and the wakes for the watchdog. From emulated motes (docs/evidence/firmware.md, What it
-# takes).
+# works before and after), and the wakes for the watchdog. From emulated motes (docs/figures/firmware.md).
 _PROCESSOR_BY_DUTY_MA = {"CC2420": 8.8, "CC1000": 6.0}
 _WATCHDOG_MA = 0.010
 

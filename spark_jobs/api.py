@@ -1,4 +1,4 @@
-"""The analysis as functions on DataFrames. `basestation analyse` calls what these call.
+"""The analysis as functions on DataFrames. The commands of `basestation analyse` do the same work.
 
     from spark_jobs import Choice, continuum, frames, links, messages, recommend, runs, session
 
@@ -7,7 +7,7 @@
     found = continuum(spark, "tables", Choice(tolerates=[0.5]))          # each stamp, policy and wait
     recommend(found, runs(spark, "tables"), tolerance=0.5).show()        # the smallest stamp that will do
 
-`paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/guide/analysis.md).
+`paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/reference/analysis.md).
 
 What is wrong with the input, or with what is asked, raises `JobError` or a class derived from it: one line that says
 what to do. A function that is *eager* does its work when it is called. A *lazy* one leaves it to Spark until rows are
@@ -24,13 +24,13 @@ import pyarrow as pa
 
 from basestation.analysis import advice
 from basestation.analysis.choices import Choice as Choice
-from basestation.analysis.clocks import COLUMNS as CLOCK_COLUMNS
-from basestation.analysis.clocks import MOMENT_S
+from basestation.analysis.clock_bounds import COLUMNS as CLOCK_COLUMNS
+from basestation.analysis.clock_bounds import MOMENT_S
+from basestation.analysis.dataclass_tables import columns_of, table_of
 from basestation.analysis.errors import JobError as JobError
-from basestation.analysis.links import COLUMNS as LINK_COLUMNS
-from basestation.analysis.links import WINDOW_S
+from basestation.analysis.link_health import COLUMNS as LINK_COLUMNS
+from basestation.analysis.link_health import WINDOW_S
 from basestation.analysis.outcome import ContinuumRow
-from basestation.analysis.rows import columns_of, table_of
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison_columns import table_of as table_of_compared
 from basestation.comparing.spread import check
@@ -38,14 +38,14 @@ from basestation.comparing.spread import compare as compare_spots
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 from spark_jobs import comparing
-from spark_jobs.engine import EngineOptions, Spark
-from spark_jobs.health import clocks as clock_bounds
-from spark_jobs.health import links as link_health
-from spark_jobs.health import watch as watching
-from spark_jobs.journals import rows as journals
-from spark_jobs.measuring import continuum as measuring
+from spark_jobs.engines import EngineOptions, Spark
+from spark_jobs.health import growing_logs as watching
+from spark_jobs.health import link_tables as link_health
+from spark_jobs.health import measured_clocks as clock_bounds
+from spark_jobs.journals import journal_tables as journals
+from spark_jobs.measuring import measured_traces as measuring
 from spark_jobs.storage import Place, UriPath, path_of
-from spark_jobs.tables import ingest as ingesting
+from spark_jobs.tables import intake as ingesting
 from spark_jobs.tables.inputs import find
 from spark_jobs.tables.stored import MANIFEST, StoredRun, manifest, pieces, read
 
@@ -83,9 +83,9 @@ def runs(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFrame:
 
 
 def frames(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFrame:
-    """Every record that came, and what became of it. `deployment` is the text of one, for journals that have none.
+    """Every record, with its fate. `deployment` is the text of a deployment, for journals without one.
 
-    Of tables lazy. Of logs a first pass is eager: what a segment means depends on those before.
+    Lazy: Spark reads the rows when they are needed. Of logs, headers are read here.
     Columns: run, site; of the record: journal, number, kind, line, mono_ns, wall_ns, payload; fate; of the message:
     source, boot, life, sequence, hops; of the record before it: gateway, epoch, synced, root, rssi, lqi, heard_time;
     heard (cycles of the crystal, unwrapped).
@@ -96,7 +96,7 @@ def frames(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFrame
 def messages(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFrame:
     """The data messages of logs or tables, each once. Put a trace into tables first.
 
-    Of tables lazy. Of logs a first pass is eager: what a segment means depends on those before.
+    Lazy: Spark reads the rows when they are needed. Of logs, headers are read here.
     Columns: run, site, source, boot, sequence, number, am_type, payload, heard_time, heard and clock (ticks), batch,
     fresh, gateway, rssi, lqi, mono_ns, wall_ns, in_sync, saturated, values, age_ms, age_or_more, again, stamp. Tables
     also have the causal graph: causes, sent, vector, vector_most.
@@ -105,7 +105,7 @@ def messages(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFra
 
 
 def ingest(spark: SparkSession, paths: Paths, tables: str | Place, deployment: str = "") -> dict[str, Any]:
-    """Put journals, traces and testbed logs into tables; how much there was, and what was refused.
+    """Put journals, traces and testbed logs into tables; return the counts, and the refused paths.
 
     Eager: the tables are there when this returns.
     Keys: runs, unchanged, frames, messages, events, quarantine, refused (the reason for each path).
@@ -136,10 +136,7 @@ def clocks(frames: DataFrame, messages: DataFrame, runs: DataFrame, moment_s: fl
     _check_columns("frames", frames, ["site", "run", *CLOCK_COLUMNS])
     _check_columns("messages", messages, ["site", "run", "stamp"])
     spark, told = frames.sparkSession, _deployments(runs)
-    found = clock_bounds.clocks(frames, messages, told, moment_s).toArrow()
-    if faults := found["fault"].drop_null().to_pylist():
-        raise JobError("; ".join(faults))
-    return spark.createDataFrame(found.drop(["fault"]))
+    return spark.createDataFrame(clock_bounds.clocks(frames, messages, told, moment_s))
 
 
 def continuum(
@@ -182,7 +179,7 @@ def recommend(
     Columns: run, chosen; the configuration: stamp, scheme, entries, count, packing, counter_bits, policy, phi,
     tolerate; exact, guaranteed; figure, violations, violations_most, low, high; stamp_bytes, payload_bytes,
     bytes_saved, microjoules, microjoules_saved; hold_mean_ms, hold_low_ms, hold_high_ms, hold_p99_ms, hold_saved_ms;
-    saturated, late, network_late, host_late; over several runs, which only the command tells: worst_run, worst.
+    saturated, late, network_late, host_late; over several runs, which only the command has: worst_run, worst.
     """
     asked = advice.Question(figure, tolerance, guaranteed)
     _check_columns("continuum", continuum, columns_of(ContinuumRow))
@@ -235,7 +232,7 @@ def watch(
 ) -> dict[str, str]:
     """Follow a folder of logs and keep the tables of `links` up to date in `out`, until interrupted.
 
-    Eager. Without `every_s`, take what is there and return. Returns the reason for each path that could not be read.
+    Eager. Without `every_s`, take the parts in the folder and return. Returns the reason for each unreadable path.
     """
     _check_seconds(window_s=window_s)
     return watching.watch(

@@ -1,4 +1,4 @@
-"""What `basestation.comparing` needs to compare schemes on traces and tables; and its page."""
+"""Traces and tables as sources of `basestation.comparing`, and the page of the comparison."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from basestation.comparing.recorded_run import options_in, place_in
 from basestation.comparing.spread import Compared, Spot
 from basestation.simulator.options import WorldOptions
 from basestation.traces.files import TraceError
-from spark_jobs.results import write_page, write_tables
+from spark_jobs.result_files import write_page, write_tables
 from spark_jobs.storage import Place
 from spark_jobs.traces.field import known_stream
-from spark_jobs.traces.files import TraceFault, TraceFiles
-from spark_jobs.traces.runs import open_traces
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, open_traces
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Recorded:
 
 
 def trace_spots(folders: Sequence[Place]) -> tuple[list[Spot], list[str]]:
-    """The runs in these traces and tables, and what is wrong with the others."""
+    """The runs in these traces and tables, and the faults of the others."""
     traces, faults = open_traces(folders)
     told = [str(fault) for fault in faults]
     told += [why for trace in traces if (why := trace.why_empty)]

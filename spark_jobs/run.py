@@ -1,5 +1,5 @@
-"""Run a job: `spark-submit spark_jobs/run.py JOB ...` is `basestation analyse JOB ...`, or `basestation compare ...` or
-`figures ...`, on a cluster.
+"""Run a job: `spark-submit spark_jobs/run.py JOB ...` is `basestation analyse JOB ...`, or `basestation compare ...`,
+on a cluster.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-OWN_COMMANDS = ("compare", "figures")
+OWN_COMMANDS = ("compare",)
 
 
 class JavasErrors(io.RawIOBase):
-    """The standard error of the Java that `spark-submit` runs in. It prints ours to its standard output."""
+    """The standard error of the Java that `spark-submit` runs in. It prints Python's to its standard output."""
 
     def __init__(self) -> None:
         from pyspark import java_gateway

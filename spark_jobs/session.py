@@ -1,4 +1,4 @@
-"""The Spark session of every job. Java is checked first, and messages are for people.
+"""The Spark session of every job. Java is checked first, and each fault is one line.
 
 Under `spark-submit` its options decide. Otherwise the session is made here, on all cores of this machine unless a
 master is named.
@@ -32,13 +32,13 @@ LONGEST = 400  # of an error message
 
 
 def one_line(error: Exception) -> str:
-    """A library's error message on one line; of a long one the first sentence."""
+    """A library's error message on one line; only the first sentence of a long message."""
     text = " ".join(str(error).split())
     return text if len(text) <= LONGEST else text.partition(". ")[0][:LONGEST]
 
 
 def prepare(out: Place, option: str = "--out") -> None:
-    """Make the folder of results, and check before the work that files can be written to it."""
+    """Make the folder of results. Check before the work that files can be written there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / f".probe-{os.getpid()}"
@@ -50,7 +50,7 @@ def prepare(out: Place, option: str = "--out") -> None:
 
 
 def note(text: str) -> None:
-    """Tell the user something on standard error; it is never part of a result."""
+    """Print a line for the user on standard error; it is never part of a result."""
     print(visible(text), file=sys.stderr, flush=True)
 
 
@@ -86,7 +86,7 @@ def settings_of(given: list[str]) -> dict[str, str]:
 
 
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Make a session; `JobError` if there is no Java to run it, or no such master: Spark would show a stack."""
+    """Make a session; `JobError` if Java or the master is missing, where Spark would show a stack."""
     if master is not None and not master.startswith(MASTERS):
         raise JobError(
             f"--master {master}: should be local[N], spark://HOST:PORT, k8s://..., yarn or sc://HOST"
@@ -99,7 +99,7 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
     builder, chosen = SparkSession.builder.appName(name), {}
     if remote:
         builder = builder.remote(remote)
-    elif "SPARK_REMOTE" not in os.environ:  # to a server these settings could not be told any more
+    elif "SPARK_REMOTE" not in os.environ:  # a server that runs takes no such settings
         chosen = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
         chosen |= {} if submitted else _alone(master)
     for key, value in (chosen | dict(settings or {})).items():

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from basestation.testbed import engine
+from basestation.testbed import emulator
 
 # Tables are as wide wherever the tests run.
 os.environ["COLUMNS"] = "110"
@@ -43,7 +43,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_sessionstart() -> None:
-    """Ctrl-C while the garbage collector calls somebody, such as hypothesis, is dropped by it: then it comes again."""
+    """The garbage collector drops a Ctrl-C that comes while it calls back, such as hypothesis: send it again."""
     others = sys.unraisablehook
 
     def hook(dropped: Any) -> None:
@@ -55,36 +55,36 @@ def pytest_sessionstart() -> None:
     sys.unraisablehook = hook
 
 
-# What takes longest goes first, so that no worker is busy alone at the end. Files that build images stand apart, since
+# What takes longest goes first, so that all workers end together. Files that build images stand apart, since
 # they wait for each other.
 FIRST = (
     "spark",
+    "tests/firmware/test_net_schedule.py",
+    "tests/firmware/test_sealed.py",
+    "tests/testbed/test_schemes.py",
     "tests/firmware/test_images_talk.py",
     "tests/firmware/test_core_wire.py",
     "tests/firmware/test_core_stamps.py",
     "tests/firmware/test_platformio.py",
-    "tests/firmware/test_core_avr.py",
-    "tests/testbed/test_schemes.py",
-    "tests/firmware/test_net_timesync.py",
     "tests/firmware/test_report.py",
-    "tests/views/test_views.py",
-    "tests/testbed/test_run.py",
-    "tests/firmware/test_net_papers.py",
-    "tests/cli/test_listen.py",
-    "tests/firmware/test_core_papers.py",
-    "tests/testbed/test_through_station.py",
-    "tests/firmware/test_net_messaging.py",
     "tests/soak/test_searches.py",
     "tests/web/test_page.py",
+    "tests/firmware/test_net_timesync.py",
+    "tests/testbed/test_run.py",
+    "tests/testbed/test_through_station.py",
+    "tests/test_plugin_scheme.py",
+    "tests/sources/test_plugin.py",
+    "tests/cli/test_plan.py",
+    "tests/cli/test_hangup.py",
+    "tests/cli/test_demo.py",
+    "tests/cli/test_listen.py",
+    "tests/live/test_which_message.py",
+    "tests/live/test_several_gateways.py",
+    "tests/journal/test_projection.py",
     "tests/spark/test_any_place.py",
     "tests/spark/test_continuum.py",
-    "tests/simulator/test_engines.py",
-    "tests/live/test_schemes.py",
-    "tests/cli/test_demo.py",
-    "tests/cli/test_odd_logs.py",
-    "tests/sources/test_playback.py",
-    "tests/test_observer.py",
-    "tests/cli/test_send.py",
+    "tests/firmware/test_net_papers.py",
+    "tests/firmware/test_core_papers.py",
 )
 
 
@@ -101,7 +101,24 @@ def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
+def narrow(variants: list[Any]) -> None:
+    """Of a test marked `few(n)` n variants are fast, evenly chosen; the others are wide."""
+    (count,) = variants[0].get_closest_marker("few").args
+    others = [variant for variant in variants if not variant.get_closest_marker("wide")]
+    fast = {len(others) * number // count for number in range(count)}
+    for number, variant in enumerate(others):
+        if number not in fast:
+            variant.add_marker(pytest.mark.wide)
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for variants in tests.values():
+        narrow(variants)
     turn = {group: number for number, group in enumerate(FIRST)}
     items.sort(key=lambda item: turn.get(group_of(file_of(item.nodeid)), len(turn)))
 
@@ -162,7 +179,7 @@ def testbed(require_tool: Callable[[str], str]) -> Path:
     asked = [require_tool("pkg-config"), "--exists", "simavr", "libelf"]
     if subprocess.run(asked, check=False).returncode != 0:
         require_tool("libsimavr-dev or libelf-dev")
-    return engine.build()
+    return emulator.build()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import pytest
 
 from basestation.causality.modular import nearest
 from basestation.observer import Observer
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
@@ -41,6 +41,7 @@ def over_the_wire(run, deployment, chunk):
     return [(int.from_bytes(d.message.data, "little"), d.left) for d in out], observer, decoder
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     ("name", "entries"), [("kn", "all"), ("kn", 2), ("dpc1", "all"), ("hlc", "all"), ("shlc", "all")]
 )

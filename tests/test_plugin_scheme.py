@@ -55,6 +55,7 @@ def test_describe_shows_a_stamp_whose_length_varies(root: Path, installed: Path,
     assert "source of the message known of, 7 back" in shown.stdout
 
 
+@pytest.mark.wide
 def test_simulate_and_compare_measure_it(root: Path, installed: Path) -> None:
     network = ("--messages", 200, "--motes", 5, "--json")
     (simulated,) = rows(basestation(root, installed, "simulate", "--scheme", "recent", *network))

@@ -1,11 +1,10 @@
-"""Reports what the firmware needs: flash, RAM, stack, cycles, air bytes, battery. `make firmware-report` runs it.
+"""Reports the resources of the firmware: flash, RAM, stack, cycles, air bytes, battery. `make firmware-report` runs it.
 
     python -m tools.firmware_report [--write]
 
-It prints a report in Markdown; with --write it also goes into docs/evidence/firmware.md, between the two marks.
-Needs the four
-images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
-compiler; battery life is what the emulated chips did, times currents of data sheets.
+Prints a report in Markdown; with --write it also goes into docs/figures/firmware.md, between the two marks. Needs the
+four images (`make firmware`), avr-gcc, simavr, and the testbed's compiler. Sizes and cycles are exact for this
+compiler; battery life is the time of the emulated chips in each state, times currents of data sheets.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "firmware" / "scripts")]
 import check_layouts  # noqa: E402
 import stack  # noqa: E402
 
-from basestation.testbed import engine  # noqa: E402
+from basestation.testbed import emulator  # noqa: E402
 from basestation.testbed.energy import Battery, NetworkEnergy, StatesLog  # noqa: E402
 from basestation.testbed.faults import carrier_khz  # noqa: E402
 from basestation.testbed.images import environments, program  # noqa: E402
@@ -45,10 +44,10 @@ from packet_formats.messages import Data, Message, encode_message  # noqa: E402
 from packet_formats.records import Beacon, Command, Downlink, Health, members  # noqa: E402
 from packet_formats.schemes import OWN  # noqa: E402
 from packet_formats.tinyos import encode_packet  # noqa: E402
-from tools.pages import MarkedPlace, PageError  # noqa: E402
+from tools.pages import MarkedPlace, PageError, table  # noqa: E402
 
 PLACE = MarkedPlace(
-    ROOT / "docs" / "evidence" / "firmware.md",
+    ROOT / "docs" / "figures" / "firmware.md",
     "<!-- report: made by `make firmware-report` -->",
     "<!-- end of the report -->",
 )
@@ -78,7 +77,7 @@ RECEIVE_AIM = {"shlc": 400, "kn, 2 entries": 1500, "kn, all 11": 5000}
 
 
 class ReportError(Exception):
-    """The report cannot be made, and why."""
+    """The report cannot be made; the message gives the reason."""
 
 
 def run(words: Sequence[str | Path], text: str = "") -> subprocess.CompletedProcess[str]:
@@ -105,19 +104,12 @@ def compiler() -> str:
     return "avr-gcc " + run(["avr-gcc", "-dumpversion"]).stdout.strip()
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table in Markdown, with numbers to the right."""
-    numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(head))]
-    lines = [head, ["---:" if right else "---" for right in numeric], *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+def section(text: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    return prose(text) + "\n\n" + "\n".join(table(head, rows))
 
 
 def prose(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), width=118, break_long_words=False, break_on_hyphens=False)
-
-
-def _is_number(cell: object) -> bool:
-    return re.fullmatch(r"[-–0-9., ]*", str(cell)) is not None
 
 
 # --- images ---
@@ -209,7 +201,7 @@ def images_section(images: dict[str, ImageSize]) -> str:
     head = ("image", "flash", "static RAM", "stack: loop", "deepest handler", "stack", "RAM with stack")
     text = """**The images as they ship**, for the examples' deployments, in bytes; the ATmega128 has 131,072 of flash
     and 4,096 of RAM. Handlers do not interrupt one another, so one of them comes on top of the loop's stack."""
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 # --- stack and interrupts as they were ---
@@ -236,7 +228,7 @@ STARTED_NS = 1_100_000_000  # the first line is of the second in which a node st
 
 
 def measured(image: ImageSize, board: str, seconds: float, script: Iterable[str] = ()) -> list[ProgramUse]:
-    """What an image uses in each second of a run on the testbed."""
+    """The resources that an image uses in each second of a run on the testbed."""
     node = Node(board, image.elf, 0, 0, 0, 0)
     scenario = Scenario(1, (node,), {}, clocks=0, measure=1, script=tuple(script), end=seconds)
     return [event for event in _events(scenario) if isinstance(event, ProgramUse)]
@@ -244,8 +236,8 @@ def measured(image: ImageSize, board: str, seconds: float, script: Iterable[str]
 
 def _events(scenario: Scenario) -> list[Event]:
     try:
-        return list(engine.events_of(scenario.text()))
-    except engine.EngineError as error:
+        return list(emulator.events_of(scenario.text()))
+    except emulator.EmulatorError as error:
         raise ReportError(str(error)) from None
 
 
@@ -323,7 +315,7 @@ NETWORK_RATE = 8192  # cycles between a mote's messages
 def seen_in_networks(
     images: dict[str, ImageSize], seconds: float = NETWORK_SECONDS, seeds: Sequence[int] = NETWORK_SEEDS
 ) -> dict[str, Seen]:
-    """What each image took in networks of a gateway and motes in a row that send often and relay."""
+    """The most that each image used in networks of a gateway and motes in a row that send often and relay."""
     found: dict[str, Seen] = {}
     for board, deployment in examples().items():
         mote, gateway = environments(board)
@@ -382,7 +374,7 @@ def _network_events(
 
 
 def seen_when_busy(images: dict[str, ImageSize]) -> dict[str, Seen]:
-    """What each image took when frames of every kind came in."""
+    """The most that each image used when frames of every kind arrived."""
     found = {}
     for board, deployment in examples().items():
         for app, name in zip(("mote", "gateway"), environments(board), strict=True):
@@ -403,7 +395,7 @@ def seen_section(images: dict[str, ImageSize], found: dict[str, Seen]) -> str:
     at the end of each send. And for MICA2's radio, while it sends, the longest time from the end of a byte until the
     next was written: at most {SPI_AIM} cycles, half a bit."""
     head = ("image", "stack: worst case", "seen", "interrupts off", "next byte")
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 # --- by scheme ---
@@ -480,7 +472,7 @@ def wire_section() -> str:
     text = f"""**Bytes and cycles by scheme**, at epsilon = delta = 10, ten motes, {data} bytes of application data,
     TinyOS 1. Cycles of `cw_stamp_send()` and `cw_stamp_receive()`, call and return included, over 1,500 events of three
     motes with faults among them (`tests/firmware/c/core_cycles.c`); 7,373 cycles are a millisecond."""
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 def scheme_images(folder: Path) -> dict[str, ImageSize]:
@@ -499,11 +491,11 @@ def scheme_images_section(images: dict[str, ImageSize]) -> str:
     head = ("mote image", "flash", "static RAM", "stack", "RAM with stack")
     text = f"""**Mote images by scheme**, at epsilon = delta = 10, ten motes. Aims: at most {FLASH_AIM:,} bytes of flash
     and {RAM_AIM:,} of RAM with stack."""
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 def full_images(folder: Path) -> dict[str, ImageSize]:
-    """The largest images: with all that a deployment can ask for."""
+    """The largest images: with every feature of a deployment."""
     kinds = dict(check_layouts.images())
     return {
         name: build(kinds[f"{board}-schedule-key"], app, folder / f"full-{name}")
@@ -518,7 +510,7 @@ def full_images_section(images: dict[str, ImageSize]) -> str:
     text = f"""**Images with a schedule, urgent windows, a key and barrier stamps**, for the motes of
     `examples/micaz_months.toml` and `examples/mica2_months.toml`. Aims: at most {FULL_FLASH_AIM:,} bytes of flash and
     {FULL_RAM_AIM:,} of RAM with stack."""
-    return prose(text) + "\n\n" + table(head, rows)
+    return section(text, head, rows)
 
 
 def naming_section(folder: Path) -> str:
@@ -538,9 +530,11 @@ def naming_section(folder: Path) -> str:
         *("scheme", "motes", "bytes", "send: mean", "most", "receive: mean", "most"),
         *(text for board in BOARDS for text in (f"{board}: flash", "RAM with stack")),
     )
-    text = """**Stamps that name or number messages, by the size of the network** (schemes.md), else as above; barrier's is at
-    most that long. An image without a clock in its stamp is smaller: it never computes a message's age."""
-    return prose(text) + "\n\n" + table(head, rows)
+    text = """**Stamps that name or number messages, by the size of the network** (docs/evidence/schemes.md), else as
+    above;
+    barrier's is at most that long. Without a clock in its stamp an image is smaller: it never reckons a message's
+    age."""
+    return section(text, head, rows)
 
 
 # --- battery ---
@@ -551,7 +545,7 @@ SCHEDULED = (120, 600)
 
 
 class Life(NamedTuple):
-    """What the motes of a deployment drew."""
+    """The current of a deployment's motes."""
 
     title: str
     board: str
@@ -566,8 +560,8 @@ def scheduled() -> dict[str, Deployment]:
 
 
 def lives(images: dict[str, ImageSize], folder: Path) -> Iterator[Life]:
-    """What the motes of each board drew in a network like that of `seen_in_networks`, but with the usual traffic; and
-    those of each example that sleeps."""
+    """The current of each board's motes in a network like that of `seen_in_networks`, but with the usual traffic, and
+    of each example that sleeps."""
     for board, deployment in examples().items():
         mote, gateway = environments(board)
         energy = energy_in(images[mote], images[gateway], deployment, *ALWAYS_ON)
@@ -595,7 +589,7 @@ def energy_in(
 
 
 def longer_stamp_ma(board: str, count: int) -> float:
-    """What so many bytes more in each message add to the mean current of a mote whose receiver is always on."""
+    """The mean current that more bytes in each message add to a mote whose receiver is always on."""
     radio = power.currents(board).radio
     share = count * BOARDS[board].radio.byte_ms / 1000 / MESSAGE_PERIOD
     return share * (radio["sending"].ma - radio["receiving"].ma)
@@ -623,8 +617,8 @@ def battery_section(found: Iterable[Life]) -> str:
     )
     text = f"""**Life on two AA cells** of {power.CELLS_MAH:,} mAh (assumed): mean current in mA, by the states that the
     emulated chips were in, in the network above, with one message in {MESSAGE_PERIOD} s of each mote and its peers'
-    passed on, once the network has found itself ([testbed.md](../reference/testbed.md#energy))."""
-    return prose(text) + "\n\n" + table(head, rows) + "\n\n" + prose(currents_text())
+    passed on, once the network has found itself ([testbed.md](testbed.md#energy))."""
+    return section(text, head, rows) + "\n\n" + prose(currents_text())
 
 
 MAIN_PARTS = (
@@ -634,7 +628,7 @@ MAIN_PARTS = (
 
 
 def currents_text() -> str:
-    """The currents that these figures are made of, and where they come from."""
+    """The currents behind these figures, with their sources."""
     parts = []
     for board in BOARDS:
         radio = power.currents(board).radio
@@ -679,7 +673,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--write", action="store_true", help="put the report into docs/evidence/firmware.md as well"
+        "--write", action="store_true", help="put the report into docs/reference/firmware.md as well"
     )
     options = parser.parse_args()
     try:

@@ -1,7 +1,7 @@
 """Pictures of the page for docs/: `python -m tools.page_pictures docs/figures`.
 
-Ten emulated motes with the alarm app are watched live by a browser; then their log is shown again as if nobody had
-ordered it, and a message out of order is explained. Needs chromium, and what `basestation testbed` needs.
+A browser watches ten emulated motes with the alarm app; then their log is shown again in arrival order, with the
+explanation of a message out of order. Needs chromium, and the tools of `basestation testbed`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def served(*command: str) -> Iterator[str]:
 
 
 class Camera:
-    """A browser that looks at a page as a screen of some size would."""
+    """A browser that takes pictures of a page on screens of several sizes."""
 
     def __init__(self, browser: Any, folder: Path) -> None:
         self.browser, self.folder = browser, folder
@@ -105,7 +105,7 @@ class Camera:
 
 
 def _with_few_colours(path: Path) -> None:
-    """A third of the bytes. The page's own colours are kept, however few pixels have them."""
+    """Reduce the picture to a third of its bytes. The page's own colours stay, even of few pixels."""
     image = Image.open(path).convert("RGB")
     own = sorted(set(re.findall(r"#([0-9a-f]{6})", STYLE.read_text())))
     common = image.quantize(256 - len(own), dither=Image.Dither.NONE).getpalette() or []
@@ -120,7 +120,7 @@ def _wait(page: Any, expression: str) -> None:
 
 
 def _explain(page: Any) -> None:
-    """Choose a message out of order that no busy machine kept up; not the last, since something should follow."""
+    """Choose a message out of order that travelled fast, and not the last, so that others follow."""
     for back in range(60):
         page.click("#wrong-before")
         travelled = re.search(r"(\d+) ms later", page.text_content("#details-way"))

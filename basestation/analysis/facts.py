@@ -1,7 +1,7 @@
-"""What a run shows without knowing what happened before what: rate, loss, delays, and arrivals out of order.
+"""Facts about a run that need no causes: rate, loss, delays, and arrivals out of order.
 
-Each fact is a ratio of sums over blocks of time, so that it has an interval (docs/evidence/algorithms.md, "How sure a
-figure is"). A simulated run shows the same facts, so that a prediction can be held against a log.
+Each fact is a ratio of sums over blocks of time, so that it has an interval (docs/evidence/counting.md, "How sure a
+figure is"). A simulated run shows the same facts, so that a prediction can be compared with a log.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Fact:
 
 
 def arrivals_of(stream: Stream) -> Arrivals:
-    """The same of a simulated stream."""
+    """The arrivals of a simulated stream."""
     sent = stream.arrival_message
     delay = np.maximum(stream.arrival_clock - stream.sent_at[sent], 0)
     source, number = stream.sent_by[sent].astype(np.int64), stream.sent_index[sent].astype(np.int64)

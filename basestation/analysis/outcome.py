@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from basestation.analysis.choices import Candidate, is_exact, own_layout, stamp_name
-from basestation.analysis.delivery import Delivery, StampReading
+from basestation.analysis.deliveries import Delivery, StampReading
 from basestation.analysis.survey import Counts
 from basestation.analysis.tally import Measured, Tally
 from basestation.analysis.uncertainty import FIGURES, HOLD, Uncertain, clumping
@@ -21,8 +21,8 @@ from packet_formats.schemes import TIMED_POLICIES, descriptor
 class ContinuumRow:
     """One configuration on one trace. Unknown values are None; `reason` says why a configuration has no answer.
 
-    Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks. There are at
-    least so many, and at most as many as `_most` says: they differ where not all causes are known. `complete` is the
+    Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks. They
+    lie between the figure and its `_most`, which differ where not all causes are known. `complete` is the
     share of messages whose causes are, in per cent. `low` and `high` are the 95% interval of `mean`. `front`: no other
     configuration is better in bytes, hold and `mean`. `exact`: its order is causal by proof at phi 100;
     a ledger's never is, since it spends a tolerance. `air_bytes` is a mean where the length of the stamp varies.
@@ -100,7 +100,7 @@ class ContinuumRow:
     uncertain: Uncertain | None = field(default=None, repr=False, compare=False, metadata={"inside": True})
 
     def interval(self, figure: str) -> tuple[float | None, float | None]:
-        """Between what a figure lies, at 95% confidence. A row from a table knows the lower end of `mean` alone."""
+        """The 95% interval of a figure. A row from a table has the lower end of `mean` only."""
         if self.uncertain is not None:
             return self.uncertain.interval(figure) or (None, None)
         return (self.low, self.high) if figure == "mean" else (None, getattr(self, f"{figure}_high"))
@@ -131,8 +131,8 @@ class ContinuumRow:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a configuration is answered, and by what; or the reason why it is not. `figures` are known before the parts
-    are counted; `longest` is the longest hold, in ticks, of a rule that is not a timed one."""
+    """How a configuration is answered, and from which data; or the reason why it is not. `figures` are known before the
+    parts are counted; `longest` is the longest hold, in ticks, of a rule that is not a timed one."""
 
     how: str = "no"
     reason: str | None = None
@@ -144,9 +144,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The counts of one trace: with what surely led to each message, and with all that may have.
+    """The counts of one trace: with the sure causes, and with all possible causes.
 
-    `has_truth`: something tells the causes of some of the messages that arrived. `unknown` messages are in no figure.
+    `has_truth`: the causes of some messages that arrived are known. `unknown` messages are in no figure.
     """
 
     run: str
@@ -205,7 +205,7 @@ class Outcomes:
 
     @property
     def _complete(self) -> float | None:
-        """The share of counted messages whose causes are all known, in per cent; None if nothing tells any."""
+        """The share of counted messages whose causes are all known, in per cent; None if no causes are known."""
         if not self.has_truth or not self.counts.counted:
             return None
         return 100 * (1 - self.counts.unsure / self.counts.counted)
@@ -248,7 +248,7 @@ class Outcomes:
 def _violations(least: Violations | None, most: Violations | None, is_field: bool) -> dict[str, Any]:
     """The least and the most that each figure can be.
 
-    A field log does not tell how many pairs are related, since a stamp need not name what was sent long ago: at least
+    A field log does not show how many pairs are related, since a stamp need not name what was sent long ago: at least
     those that are known to be, at most all.
     """
     if least is None or most is None:

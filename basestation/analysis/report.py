@@ -37,11 +37,11 @@ RING = {
 }  # fmt: skip
 
 
-NO_VIOLATIONS = "Violations are unknown: nothing tells what led to these messages. The holds are known."
+NO_VIOLATIONS = "Violations are unknown: these messages have no known causes. The holds are known."
 
 
 class TraceFacts(Protocol):
-    """What a report says of the trace itself."""
+    """The facts about a trace in a report."""
 
     @property
     def run(self) -> str: ...
@@ -102,7 +102,7 @@ def details_of(
 
 
 def _values(trace: TraceFacts) -> list[str]:
-    """What the messages told, if the deployment names the values in their data."""
+    """The values in the messages' data, if the deployment names them."""
     found = {value: ValueSummary() for value in trace.deployment.data}
     for table in trace.tables(["values"]) if found else ():
         for value, summary in found.items():
@@ -122,7 +122,7 @@ def _ticks(trace: TraceFacts) -> str:
 
 
 def bounds(row: ContinuumRow, figure: str) -> str:
-    """A figure in words: what it is, or between what it lies."""
+    """A figure in words: its value, or its bounds."""
     least, most = getattr(row, figure), getattr(row, f"{figure}_most")
     if most is None or most == least:
         return f"{percent(least)}%"
@@ -138,7 +138,7 @@ def known_causes(row: ContinuumRow) -> str:
     if row.complete != 100:
         text += " Where two numbers stand, violations lie between them."
     if row.unknown:
-        text += f" {many(row.unknown, 'message')} in no figure: nothing tells their causes."
+        text += f" {many(row.unknown, 'message')} in no figure: their causes are unknown."
     return text
 
 
@@ -154,7 +154,7 @@ def facts(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str]:
     if first is not None and first.out_of_sync:
         facts += f", {first.out_of_sync} of them out of sync and not counted in any figure"
     if first is not None and first.unknown:
-        facts += f", {first.unknown} left out of all figures since nothing tells their causes"
+        facts += f", {first.unknown} left out of all figures since their causes are unknown"
     return [paragraph(facts + ".", "note")]
 
 
@@ -207,7 +207,7 @@ def _policies(rows: Sequence[ContinuumRow]) -> list[str]:
 
 
 def _panel(title: str, entries: int) -> tuple[Figure, Any]:
-    """A picture with room for a legend of so many entries below it. It can still be read on a phone's width."""
+    """A picture with room for a legend below. The picture can still be read on a phone's width."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, 4.2 + 0.24 * -(-entries // LEGEND_COLUMNS)), layout="constrained")

@@ -1,4 +1,4 @@
-"""`sensitivity`: which assumption breaks a configuration first, if the network is other than it was.
+"""`sensitivity`: which assumption breaks a configuration first, if the network changes.
 
 The network that a log shows (`fit`) is simulated again with epsilon, delays, loss or rate off by a factor. The stamp
 and the wait stay as they are.
@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from basestation.analysis.fit import SEEDS, Fitted, Off, SeedTask, Spread, over_seeds, simulate
+from basestation.analysis.fitted_network import SEEDS, Fitted, Off, SeedTask, Spread, over_seeds, simulate
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme
 
 FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 ASSUMPTIONS = ("epsilon", "delta", "loss", "rate")
-LEAST_LOSS = 0.01  # a factor of no loss is no loss
+LEAST_LOSS = 0.01  # no factor makes losses of none
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from basestation.analysis.errors import JobError
+
 UTC = pa.timestamp("us", "UTC")  # as times of Spark's are
 LIKE_SPARK = "CREATE MACRO timestamp_micros(micros) AS make_timestamp(micros)"
 
@@ -19,7 +21,10 @@ def query(text: str, /, **given: Any) -> pa.Table:
         database.execute(LIKE_SPARK)
         for name, table in tables.items():
             database.register(name, table)
-        found = database.sql(text.format(**{name: name for name in tables} | numbers)).to_arrow_table()
+        try:
+            found = database.sql(text.format(**{name: name for name in tables} | numbers)).to_arrow_table()
+        except duckdb.OutOfRangeException as error:
+            raise JobError(f"values beyond their range: {error}") from None
     utc = [item.with_type(UTC) if pa.types.is_timestamp(item.type) else item for item in found.schema]
     return found.cast(pa.schema(utc))
 

@@ -1,8 +1,8 @@
-"""What the segments of a trace must know of each other, so that the counts of all segments add up exactly.
+"""The facts that the segments of a trace need from each other, so that the counts of all segments add up exactly.
 
 No message is held longer than the *horizon*, so its fate depends only on arrivals within two horizons. A survey of the
 arrivals finds what reaches further and gives it to each segment: stragglers, and how many sends of each mote arrived.
-docs/evidence/algorithms.md, "A trace in segments", has the proof.
+docs/evidence/counting.md, "A trace in segments", has the proof.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from basestation.traces.files import TraceError
 Ints = NDArray[Any]
 MOST_SENDS = 1 << 27  # of a mote: ten a second for five months. Which of them arrived is kept in memory
 MOST_REACH = 1 << 20  # ticks ahead of the observer: holds are counted tick by tick, in memory
-BLOCKS, BLOCK_HORIZONS = 64, 4  # at most so many blocks of time, each of at least so many horizons
+BLOCKS, BLOCK_HORIZONS = 64, 4  # most blocks of time; least horizons in a block
 NEVER = np.iinfo(np.int32).max
 
 
@@ -69,8 +69,8 @@ class Sends:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a survey of a segment is for. Later segments need what is known before `thresholds` (ticks). `known` came
-    before the halo: how many sends of each mote."""
+    """The input of a survey of a segment. Later segments need the sends known before `thresholds` (ticks). `known`: the
+    sends of each mote known before the halo."""
 
     horizon: int
     thresholds: tuple[int, ...]
@@ -97,7 +97,7 @@ class Truth:
 class Counts(NamedTuple):
     """How many messages of a trace are of each kind.
 
-    `counted` ones are in sync, and something tells their causes; of `unknown` ones in sync nothing does. Of the counted
+    `counted` ones are in sync, with known causes; `unknown` ones are in sync, with unknown causes. Of the counted
     ones, not all causes of `unsure` ones are known; `network_late` ones were heard after the whole wait that their own
     stamp asks for; and this host read `host_late` ones after its clock had passed the tick in which they were heard.
     """
@@ -120,12 +120,12 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """All that counting a segment alone needs from the rest of the trace."""
+    """The facts about the rest of the trace that a segment needs to be counted by itself."""
 
     horizon: int
     begins: Ints  # the tick in which each block of time begins, in the whole trace
     stragglers: Stragglers = NO_STRAGGLERS  # in its view, or later causes of its own rows
-    sends: Sends | None = None  # that arrived, as far as its own rows count; None if nobody knows the causes
+    sends: Sends | None = None  # that arrived, as far as its own rows count; None if no causes are known
 
     def block_of(self, clock: Ints) -> Ints:
         """The block of each arrival; what came before the first block or after the last is in the halo."""
@@ -133,7 +133,7 @@ class Context:
 
 
 def block_begins(first: int, last: int, horizon: int) -> Ints:
-    """Cut the time of a trace into equal blocks that are much longer than the horizon (docs/evidence/algorithms.md)."""
+    """Cut the time of a trace into equal blocks that are much longer than the horizon (docs/evidence/counting.md)."""
     span = last - first + 1
     count = max(1, min(BLOCKS, span // (BLOCK_HORIZONS * horizon)))
     return np.array([first + span * number // count for number in range(count)])
@@ -159,7 +159,7 @@ def survey(view: View, asked: Question, lead: int, wait: int, is_told: bool) -> 
     if reach > MOST_REACH:
         row = view.rows[view.own][int(np.argmax(ahead))]
         raise TraceError(
-            f"row {row}: its stamp is {reach} ticks ahead of the observer's clock: no wait is so long"
+            f"row {row}: its stamp is {reach} ticks ahead of the observer's clock: no wait is that long"
         )
     truth = _truth(view, asked) if is_told else None
     late = (int(np.count_nonzero(found)) for found in (heard > stamped + wait, clock > heard))
@@ -167,7 +167,7 @@ def survey(view: View, asked: Question, lead: int, wait: int, is_told: bool) -> 
 
 
 def _check(view: View, motes: int) -> None:
-    """Refuse values that make no sense, and name the row."""
+    """Refuse impossible values, and name the row."""
     source, batch, wrong = view.column("source"), view.column("batch"), np.zeros(len(view.rows), np.bool_)
     strangers = (source < 0) | (source >= motes)
     if strangers.any():
@@ -231,7 +231,7 @@ def known_before(asked: Sequence[Question], truths: Sequence[Truth], firsts: Seq
 def contexts(
     plain: Context, truths: Sequence[Truth], firsts: Sequence[int], messages: int
 ) -> Iterator[Context]:
-    """What each segment needs: `plain`, with the truth of all of them."""
+    """The context of each segment: `plain`, with the truth of all segments."""
     stragglers = Stragglers.together([truth.stragglers for truth in truths])
     arrived = _arrived(truths, messages)
     halo, ends = 2 * plain.horizon + 1, [*firsts[1:], np.iinfo(np.int64).max // 2]

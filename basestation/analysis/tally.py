@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.analysis.delivery import Delivery, Left, StampReading, Stamps
+from basestation.analysis.deliveries import Delivery, Left, StampReading, Stamps
 from basestation.analysis.survey import Context
 from basestation.analysis.view import View
 from basestation.causality.kernels import segment_pairs
@@ -35,7 +35,7 @@ class Tally:
 
     @property
     def violations(self) -> Violations | None:
-        """The violations of all blocks; None if nobody knows what happened before what."""
+        """The violations of all blocks; None if no causes are known."""
         return Violations(*self.blocks.sum(axis=0)[:-1].tolist()) if self.told else None
 
     def __add__(self, other: Tally) -> Tally:

@@ -1,6 +1,6 @@
-"""How far a figure may be off: a block bootstrap over time (docs/evidence/algorithms.md, "How sure a figure is").
+"""How far a figure may be off: a block bootstrap over time (docs/evidence/counting.md, "How sure a figure is").
 
-Neighbouring messages share their fate, so they are no independent samples. Blocks of time much longer than any hold
+Neighbouring messages share their fate, so they are not independent samples. Blocks of time much longer than any hold
 nearly are. All figures are ratios of sums over blocks.
 """
 
@@ -23,7 +23,7 @@ FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
 HOLD = "hold"
 DRAWS = 2000
 LEAST_BLOCKS = 5  # with fewer, blocks say nothing of each other
-ENOUGH = 20  # violations that tell how clumped they are
+ENOUGH = 20  # violations that show how clumped they are
 NONE_SEEN = 3.0  # -log(5%): with this mean, none is seen once in twenty times
 
 
@@ -104,7 +104,7 @@ def _times(blocks: int) -> Floats:
 def _at_most(part: Floats, whole: Floats, clump: float) -> float:
     """The upper bound where few or no violations were seen, which a bootstrap takes for all there are.
 
-    They come in clumps, so so many are worth seen / clump of them: 3 if none was seen, else Garwood's bound.
+    Violations come in clumps, so `seen / clump` of them are independent: 3 if none was seen, else Garwood's bound.
     """
     seen, clump = float(part.sum()) / clump, max(clump, 1.0)
     bound = (sqrt(seen + 1) + 0.98) ** 2 if seen else NONE_SEEN

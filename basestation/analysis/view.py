@@ -21,7 +21,7 @@ class View:
     """The rows of a segment and of its halo, of which `first` to `last` are its own.
 
     Messages out of sync are left out: every policy delivers them at once, and they are in no pair. Where causes are
-    read, messages whose causes nothing tells are left out too; of the segment's own rows there were `unknown` of them.
+    read, messages without known causes are left out too; of the segment's own rows there were `unknown` of them.
     """
 
     table: pa.Table

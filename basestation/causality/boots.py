@@ -213,7 +213,7 @@ class Numbered(NamedTuple):
 
     life: int
     sequence: int
-    number: int  # 0: a copy
+    number: int | None  # None: a copy. Below 1: it was sent before the first message that was heard
     fresh: bool = False  # it opens a boot
     before: int | None = None  # the boot count before, if the mote has started
     differs: bool = False  # another message had this number before
@@ -249,7 +249,7 @@ class Numbers:
             known = None  # the mote cannot have sent that many since: the name is wrong
         life, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience, digest)
         if copy:
-            return Numbered(life, sequence, 0)
+            return Numbered(life, sequence, None)
         number = mote.number(boot, sequence, fresh, known)
         assert number is not None  # numbers are kept from the first message on
         return Numbered(life, sequence, number, fresh, before if rebooted else None, mote.differs)

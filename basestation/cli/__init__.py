@@ -1,4 +1,4 @@
-"""The command ``basestation``: a group whose commands are loaded only when they are called.
+"""The command ``basestation``: a group whose commands are imported only when they are called.
 
 To add a command, write a module of this package with a click command named ``command``, and a line in ``COMMANDS``.
 
@@ -27,7 +27,7 @@ READER_GONE = 128 + 13  # SIGPIPE, which Windows does not have
 COMMANDS: dict[str, tuple[str, str]] = {
     "listen": ("basestation.cli.listen", "Watch a network live, in causal order."),
     "replay": ("basestation.cli.replay", "Play a log back, by the same policy or another."),
-    "why": ("basestation.cli.why", "Say what led to a message of a log, and why it was held so long."),
+    "why": ("basestation.cli.why", "Show the causes of a message of a log, and why it was held."),
     "simulate": ("basestation.cli.simulate", "Run the paper's model of a network and measure the order."),
     "compare": (
         "basestation.cli.compare",
@@ -42,14 +42,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "decode": ("basestation.cli.decode", "Turn frames, binary or hex, into JSON lines."),
     "log": ("basestation.cli.log", "Verify, repair, convert and sum up the logs of runs."),
     "analyse": ("basestation.cli.analyse", "Turn logs and traces into tables, figures and a recommendation."),
-    "figures": ("basestation.cli.figures", "Draw the paper's figures again, from our own runs."),
     "testbed": (
         "basestation.cli.testbed",
         "Run the real firmware on emulated motes, and report what really happened.",
     ),
     "send": ("basestation.cli.send", "Send a setting, or a message, down to motes."),
     "key": ("basestation.cli.key", "Make the key of a network whose messages have MICs."),
-    "ports": ("basestation.cli.ports", "List the serial ports, and say why one can't be opened."),
+    "ports": ("basestation.cli.ports", "List the serial ports, and why one can't be opened."),
     "doctor": ("basestation.cli.doctor", "Check this machine, a deployment and a gateway's line."),
     "completion": (
         "basestation.cli.completion",
@@ -57,7 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "demo": (
         "basestation.cli.demo",
-        "Run ten emulated motes, order them live, and show how much order each byte gains.",
+        "Run ten emulated motes, order their messages live, and show how much order each byte gains.",
     ),
 }
 
@@ -79,14 +78,14 @@ PROVIDED_BY = {
 
 
 class SuggestingGroup(click.Group):
-    """A group that names the command which was probably meant."""
+    """A group that suggests a command for a mistyped name."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args[0] not in known and not ctx.resilient_parsing:
-            from packet_formats.phrases import did_you_mean  # only now: `--help` needs no more than click
+            from packet_formats.phrases import did_you_mean  # only now: `--help` needs only click
 
             if hint := did_you_mean(args[0], known):
                 ctx.fail(f"no command is named {args[0]!r}{hint}")
@@ -94,10 +93,7 @@ class SuggestingGroup(click.Group):
 
 
 class LazyGroup(SuggestingGroup):
-    """A group that knows its commands' names and one-line helps, and imports one only to run it.
-
-    `modules` maps a command's name to its module and its line.
-    """
+    """A group that imports a command only to run it. `modules` maps a name to a module and a one-line help."""
 
     def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **more: Any) -> None:
         super().__init__(*args, **{"invoke_without_command": True} | more)
@@ -160,7 +156,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         _say("standard output is closed")
         return FAULT
-    # A terminal may lack our arrows, and a file's name may be no text.
+    # A terminal may lack our arrows, and a file's name may not be text.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -177,7 +173,7 @@ def main(args: Sequence[str] | None = None) -> int:
         _say("not enough memory for this: ask for less at a time")
         return FAULT
     except (click.Abort, KeyboardInterrupt, SystemError) as ended:
-        # A compiled kernel that an interrupt lands in ends with a SystemError around it.
+        # A compiled kernel turns an interrupt into a SystemError.
         if isinstance(ended, SystemError) and not _is_interrupt(ended):
             raise
         with contextlib.suppress(OSError):
@@ -188,14 +184,14 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether an interrupt is behind it, be it through several kernels."""
+    """Whether an interrupt caused the error, perhaps through several kernels."""
     return error is not None and (
         isinstance(error, KeyboardInterrupt) or _is_interrupt(error.__cause__ or error.__context__)
     )
 
 
 def _variable(error: click.ClickException) -> str | None:
-    """The environment variable that a bad value came from; None if it stood on the command line."""
+    """The environment variable of a bad value; None if the value came from the command line."""
     if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
         return None
     source = error.ctx.get_parameter_source(error.param.name or "")
@@ -206,7 +202,7 @@ def _variable(error: click.ClickException) -> str | None:
 def _run(args: Sequence[str] | None) -> int:
     """Do what ``cli.main`` does, but leave a broken pipe and an interrupt to ``main``."""
     if "_BASESTATION_COMPLETE" in os.environ:
-        importlib.import_module("basestation.cli.completion")  # knows bash better than click does
+        importlib.import_module("basestation.cli.completion")  # completes in bash better than click does
         cli.main(prog_name="basestation")  # the shell asks for completions
     try:
         with cli.make_context("basestation", list(sys.argv[1:] if args is None else args)) as ctx:
@@ -215,7 +211,7 @@ def _run(args: Sequence[str] | None) -> int:
         return ended.exit_code
     except click.ClickException as error:
         sys.stdout.flush()
-        said = _Everything()
+        said = _Unfiltered()
         error.show(said)
         click.echo(_visible(said.getvalue()), nl=False, err=True)
         if variable := _variable(error):
@@ -230,15 +226,15 @@ def _run(args: Sequence[str] | None) -> int:
     return 0
 
 
-class _Everything(io.StringIO):
-    """Takes what click says as it is: click removes escape sequences, which we show, where there is no terminal."""
+class _Unfiltered(io.StringIO):
+    """Collects click's messages. It claims to be a terminal, so that click keeps escape sequences, which we show."""
 
     def isatty(self) -> bool:
         return True
 
 
 def _describe_import_error(error: ImportError) -> str | None:
-    """A line about a dependency that is missing or broken; None if the fault is in our own code."""
+    """A line about a missing or broken dependency; None if the fault is in our own code."""
     name = (error.name or "").partition(".")[0]
     if name not in PROVIDED_BY:
         return None
@@ -264,9 +260,9 @@ def _say(message: str) -> None:
 
 
 def _replace_closed_streams() -> None:
-    """Open the null device for a closed standard input or error output: reads find the end, messages go nowhere."""
+    """Open the null device for a closed standard input or error output."""
     if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115 (open for as long as we run)
+        sys.stdin = open(os.devnull)  # noqa: SIM115 (open until the end)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 

@@ -1,7 +1,8 @@
-"""Helpers of all commands: options, JSON lines, notes to the user, faults and progress."""
+"""Shared by all commands: options, JSON lines, tables, notes to the user, and faults."""
 
 import dataclasses
 import enum
+import functools
 import json
 import math
 import os
@@ -10,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_args, get_type_hints
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -22,6 +23,7 @@ from basestation.views.visible_text import visible_segments
 from packet_formats.phrases import visible
 
 if TYPE_CHECKING:
+    from basestation.journal.reader import Journal
     from packet_formats.deployment import Deployment
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -30,13 +32,13 @@ PLAIN_WIDTH = 110  # columns of a table that is not written to a terminal
 
 
 class _Console(Console):
-    """A console that shows text as it is: none of it steers the terminal, whoever wrote it; only our styles do."""
+    """A console whose text cannot steer the terminal: only our own styles do."""
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(visible_segments(buffer))
 
     def on_broken_pipe(self) -> None:
-        """Leave it to ``main``: rich would exit by itself, with another code."""
+        """Leave the exit to ``main``: rich would exit with another code."""
         raise BrokenPipeError
 
 
@@ -47,19 +49,19 @@ def _console(*, stderr: bool) -> _Console:
 
 
 out = _console(stderr=False)
-"""For results: tables and text on standard output."""
+"""For results, on standard output."""
 
 err = _console(stderr=True)
-"""For everything else."""
+"""For everything else, on standard error."""
 
 
 def note(message: str, *, style: str | None = None) -> None:
-    """Tell the user something on standard error; it is never part of the output."""
+    """Print a note for the user on standard error; it is never part of the output."""
     err.print(message, style=style, markup=False, soft_wrap=True)
 
 
 def echo(text: str) -> None:
-    """Print a line on standard output, as it is: without wrapping, without styles."""
+    """Print a line on standard output, without wrapping and without styles."""
     click.echo(visible(text))
 
 
@@ -82,16 +84,16 @@ def utc(wall_ns: int) -> str:
 
 
 def example(text: str) -> str:
-    """Make an epilog of examples for ``--help`` that keeps its line breaks: ``epilog=example(...)``."""
+    """An epilog of examples for ``--help`` that keeps its line breaks: ``epilog=example(...)``."""
     blocks = textwrap.dedent(text).strip("\n").split("\n\n")
     return "\n\n".join("\b\n" + textwrap.indent(block, "  ") for block in ("Examples:", *blocks))
 
 
-MOST = 1e9  # the bound of numbers that have none of their own: thirty years in seconds
+MOST = 1e9  # the bound of numbers without a bound of their own: thirty years in seconds
 
 
 def at_least(least: float | None, is_open: bool = False) -> str:
-    """The range of a number that has no bound of its own above, for help and messages."""
+    """The range of a number without an upper bound of its own, for help and messages."""
     return "any number" if least is None else f"above {least:g}" if is_open else f"{least:g} or more"
 
 
@@ -103,7 +105,7 @@ def _check_size(
 
 
 class FiniteFloat(click.FloatRange):
-    """A number within a range, at most `MOST` unless told otherwise. Unlike click's own, it refuses NaN."""
+    """A number within a range, by default at most `MOST`. Unlike click's own, it refuses NaN."""
 
     def __init__(self, min: float | None = None, max: float = MOST, **more: Any) -> None:
         super().__init__(min, max, **more)
@@ -120,7 +122,7 @@ class FiniteFloat(click.FloatRange):
 
 
 class Whole(click.IntRange):
-    """A whole number within a range, at most `MOST` unless told otherwise."""
+    """A whole number within a range, by default at most `MOST`."""
 
     def __init__(self, min: int, max: int = int(MOST), **more: Any) -> None:
         super().__init__(min, max, **more)
@@ -139,9 +141,9 @@ class Whole(click.IntRange):
 
 
 class PanelCommand(click.Command):
-    """A command whose help lists the options that matter first, and the others below under headings.
+    """A command whose help lists some options under headings, after all others.
 
-    `panels` maps a heading to the names of its parameters. Parameters in no panel come first.
+    `panels` maps a heading to the names of its parameters.
     """
 
     def __init__(self, *args: Any, panels: Mapping[str, Sequence[str]], **more: Any) -> None:
@@ -162,7 +164,7 @@ class PanelCommand(click.Command):
 def field_option(
     owner: type[Any], name: str, help_text: str, kind: Any = None, **more: Any
 ) -> Callable[[F], F]:
-    """Make the option for a field of a dataclass, with the field's type and default.
+    """The option for a field of a dataclass, with the field's type and default.
 
     `kind` narrows the type. A field without a default makes a required option.
     """
@@ -191,6 +193,24 @@ def add_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[F], F]:
     return add
 
 
+def grouped(options: Iterable[Callable[[Any], Any]], group: type[Any], name: str) -> Callable[[F], F]:
+    """Give a command these options as one parameter: an instance of the dataclass `group`."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def command(*args: Any, **given: Any) -> object:
+            own = {
+                field.name: given.pop(field.name)
+                for field in dataclasses.fields(group)
+                if field.name in given
+            }
+            return function(*args, **{name: group(**own)}, **given)
+
+        return cast(F, add_options(options)(command))
+
+    return decorate
+
+
 def json_option(function: F) -> F:
     """Give a command the flag ``--json``, as the parameter ``as_json``."""
     option = click.option("--json", "-j", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -198,12 +218,12 @@ def json_option(function: F) -> F:
 
 
 def is_for_people(as_json: bool) -> bool:
-    """Whether a command that gives JSON to programs has a person before it. (FORCE_COLOR makes no person.)"""
+    """Whether a person reads the output: it goes to a terminal, whatever FORCE_COLOR says."""
     return not as_json and sys.stdout.isatty()
 
 
 def plain(value: object) -> object:
-    """Turn a value into what JSON can hold: NaN and infinities become null, bytes become hex."""
+    """The JSON form of a value: NaN and infinities become null, bytes become hex."""
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if value is None or isinstance(value, bool | int | str):
@@ -237,8 +257,8 @@ def emit_json(obj: object, *, flush: bool = False) -> None:
 
 
 def deployment_option(*, required: bool = True) -> Callable[[F], F]:
-    """Give a command the option ``--deployment FILE``, as the parameter ``deployment``: a path for
-    ``load_deployment``, or None when it is not required and not given.
+    """Give a command the option ``--deployment FILE``, as the parameter ``deployment``: a path for `load_deployment`,
+    or None.
     """
     return click.option(
         "--deployment",
@@ -252,7 +272,7 @@ def deployment_option(*, required: bool = True) -> Callable[[F], F]:
 
 
 def load_deployment(path: Path) -> "Deployment":
-    """Read a deployment. If it is missing or wrong, end the command with a line that says why."""
+    """Read a deployment. If the file is missing or wrong, end the command with the reason."""
     from packet_formats import deployment
 
     try:
@@ -266,7 +286,7 @@ def load_deployment(path: Path) -> "Deployment":
 def key_option(*, beside: bool = True) -> Callable[[F], F]:
     """Give a command the option ``--key FILE``, as the parameter ``key`` for `with_key`.
 
-    `beside`: without it the command takes the key from beside the file of ``--deployment``.
+    `beside`: without the option the key comes from beside the deployment's file.
     """
     default = "the deployment's, beside its file" if beside else "none: no MIC is checked"
     return click.option(
@@ -283,15 +303,23 @@ NOT_CHECKED = "no MIC was checked: --key FILE names the network's key"
 def with_key(
     described: "Deployment", path: Path | None, key: Path | None = None, needed: bool = True
 ) -> "Deployment":
-    """The deployment with its key, from beside it or from `key`. If there is none, end the command with the reason.
+    """The deployment with its key: from the file `key`, `-` for standard input, or from beside the deployment's file.
 
-    Not `needed`: go on without, where no file is named.
+    If the key cannot be read, end the command with the reason. If it is not `needed`, it may be missing.
     """
     from packet_formats import keys
 
     if not needed and key is None and path is None:
         return described
     try:
+        if key == Path("-"):  # the live page has the key, and no file
+            return dataclasses.replace(described, key=keys.Key(bytes.fromhex(sys.stdin.readline())))
         return keys.with_key(described, path, key)
-    except keys.KeyFault as error:
+    except ValueError as error:
         fail(str(error))
+
+
+def deployment_of(journal: "Journal", path: Path | None, key: Path | None) -> "Deployment":
+    """The deployment in the file `path`, or else in the log, with its key, if there is one."""
+    described = load_deployment(path) if path else journal.deployment
+    return with_key(described, path, key, needed=False)

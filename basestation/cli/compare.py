@@ -8,19 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from basestation.causality.rules import RULES
+from basestation.causality.rules import NEVER
 from basestation.cli import common, job_options
-from basestation.cli.progress import progress
+from basestation.cli.reading_option import reading_option
 from basestation.comparing.catalogue import NAMES, Terms
-from basestation.comparing.comparison_options import FIXED, SWEPT, default, give_up_ticks, networks
+from basestation.comparing.comparison import sweep
 from basestation.comparing.comparison_table import show
 from basestation.comparing.spread import Compared, Spot, check, compare, network_spot
-from basestation.simulator.options import READINGS, OptionError, WorldOptions
+from basestation.simulator.options import MEANINGS, OptionError, WorldOptions
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 PICTURES = (".png", ".svg", ".pdf")
+
+
+SWEPT = {
+    "motes": "Number of motes, n; may be repeated, like the next four.",
+    **{name: MEANINGS[name] for name in ("loss", "rate", "epsilon", "delta")},
+}
+FIXED = {
+    "messages": "How many messages to send in each network.",
+    "seed": "Seed of the first network; the others have the numbers after it.",
+    "gateways": MEANINGS["gateways"],
+}
+QUICK_MESSAGES = 2000  # the objects are slow
 
 
 class GiveUp(click.ParamType[Any]):
@@ -29,14 +41,17 @@ class GiveUp(click.ParamType[Any]):
     name = "TICKS|never"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            return give_up_ticks(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+        text = str(value)
+        if text == "never":
+            return NEVER
+        if not text.isdecimal():
+            self.fail(f"{text!r} must be a number of ticks, or never", param, ctx)
+        return int(text)
 
 
 def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
-    several, usual = name in SWEPT, default(name)
+    several = name in SWEPT
+    usual = QUICK_MESSAGES if name == "messages" else getattr(WorldOptions(), name)
     return common.field_option(
         WorldOptions, name, help_text, multiple=several, default=[usual] if several else usual
     )
@@ -44,7 +59,7 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
 
 @click.command(
     cls=job_options.JobCommand,
-    panels={"Readings of the paper's model": READINGS},
+    panels={"Readings of the paper's model": ("readings",)},
     epilog=common.example(
         """
         basestation compare
@@ -78,33 +93,11 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
     type=GiveUp(),
     help="How long a rule waits for a missing message. [default: delta + epsilon]",
 )
-@click.option(
-    "--min-wait", type=int, help="two-hop: hold every message at least so long. [default: the least allowed]"
-)
-@click.option(
-    "--policy",
-    type=click.Choice(list(RULES)),
-    default="cbd",
-    show_default=True,
-    help="Delivery policy for our own stamps.",
-)
-@click.option(
-    "--phi",
-    type=common.Whole(0, 100),
-    default=100,
-    show_default=True,
-    help="Share of the safe wait in per cent, for our own stamps.",
-)
-@click.option("--trace", "more", type=job_options.FOLDER, multiple=True, help="The same as TRACE.")
+@reading_option("Change one reading of the paper's model")
 @click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the comparison into this file."
 )
 @job_options.out_option("Write compare.parquet, compare.csv and report.html here.")
-@click.option(
-    "--document",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Make the tables and pictures of docs/evidence/schemes.md in this folder, on networks of their own.",
-)
 @common.json_option
 @job_options.engine_options
 @click.pass_context
@@ -112,12 +105,10 @@ def command(
     ctx: click.Context,
     /,
     traces: Sequence[Path],
-    more: Sequence[Path],
     schemes: Sequence[str],
     seeds: int,
     plot: Path | None,
     out: Path | None,
-    document: Path | None,
     as_json: bool,
     engine: EngineOptions,
     **given: Any,
@@ -128,17 +119,14 @@ def command(
     of --motes, --loss, --rate, --epsilon and --delta.
 
     Every scheme stamps the same sends and orders the same arrivals, so no difference is due to chance. Only where a
-    second send in a tick waits for some schemes, these have a stream of their own (see --second-send).
+    second send in a tick waits for some schemes, these have a stream of their own (see --reading second-send).
     Violations are in per cent of the messages delivered. The hold is the time from arrival to delivery, in ticks.
     """
-    terms = Terms(given["policy"], given["phi"], given["give_up"], given["min_wait"])
-    schemes, traces = list(dict.fromkeys(schemes)), (*traces, *more)
+    terms = Terms(give_up=given["give_up"])
+    schemes = list(dict.fromkeys(schemes))
     if plot is not None and plot.suffix not in PICTURES:
         raise click.UsageError(f"--plot {plot}: a picture's name ends in {', '.join(PICTURES)}")
     try:
-        if document is not None:
-            _write_document(document, given["messages"], seeds)
-            return
         spots, faults = _recorded(ctx, traces) if traces else (_simulated(given, seeds), [])
         check(spots, schemes, terms)
     except OptionError as error:
@@ -166,15 +154,18 @@ def command(
 
 
 def _simulated(given: dict[str, Any], seeds: int) -> list[Spot]:
-    return [network_spot(options, seeds) for options in networks(given)]
+    base = WorldOptions(**{name: given[name] for name in FIXED}, **dict(given["readings"]))
+    axes: dict[str, Sequence[Any]] = {name: list(dict.fromkeys(given[name])) for name in SWEPT}
+    return [network_spot(options, seeds) for options in sweep(base, axes)]
 
 
 def _recorded(ctx: click.Context, traces: Sequence[Path]) -> tuple[list[Spot], list[str]]:
     from spark_jobs.comparing import trace_spots
 
-    for name in (*SWEPT, *FIXED, "seeds"):
+    for name in (*SWEPT, *FIXED, "readings", "seeds"):
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
-            raise click.UsageError(f"--{name.replace('_', '-')}: a recorded run says that itself")
+            option = {"readings": "reading"}.get(name, name)
+            raise click.UsageError(f"--{option}: the recorded run has its own")
     return trace_spots(traces)
 
 
@@ -187,7 +178,7 @@ def _prepare(out: Path) -> None:
 def _compared(
     spots: Sequence[Spot], schemes: Sequence[str], terms: Terms, options: EngineOptions
 ) -> Iterator[Compared]:
-    from spark_jobs.engine import chosen
+    from spark_jobs.engines import chosen
 
     if spots:
         with chosen("compare", options, processes=True) as engine:
@@ -211,11 +202,3 @@ def _leave(found: Sequence[Compared], terms: Terms, plot: Path | None, out: Path
 
         comparing.write(out, found, terms)
         common.note(f"wrote compare.parquet, compare.csv and report.html in {out}")
-
-
-def _write_document(out: Path, messages: int, seeds: int) -> None:
-    from basestation.comparing.schemes_document import write  # matplotlib
-
-    with progress(None, "comparing") as advance:
-        for path in write(out, messages, seeds, advance):
-            common.note(f"wrote {path}")

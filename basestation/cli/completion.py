@@ -1,4 +1,4 @@
-"""`basestation completion`: the script for a shell, and the sources and deployments that it offers."""
+"""`basestation completion`: the script for a shell, and the completion of sources and deployments."""
 
 from __future__ import annotations
 
@@ -53,20 +53,16 @@ def command(shell: str | None) -> None:
 
     Without an argument, it prints the script for the shell that $SHELL names.
     """
-    name = shell or Path(os.environ.get("SHELL", "")).name
-    if name not in WHERE:
-        raise click.UsageError(f"which shell? $SHELL names none of {', '.join(WHERE)}")
-    click.echo(script(name))
-    if sys.stdout.isatty():
-        common.note(f"To keep it: save the above to {WHERE[name]}, then open a new shell.")
-
-
-def script(shell: str) -> str:
     from basestation.cli import cli
 
-    found = get_completion_class(shell)
+    name = shell or Path(os.environ.get("SHELL", "")).name
+    if name not in WHERE:
+        raise click.UsageError(f"which shell? $SHELL is none of {', '.join(WHERE)}")
+    found = get_completion_class(name)
     assert found is not None
-    return found(cli, {}, "basestation", VARIABLE).source()
+    click.echo(found(cli, {}, "basestation", VARIABLE).source())
+    if sys.stdout.isatty():
+        common.note(f"To keep it: save the above to {WHERE[name]}, then open a new shell.")
 
 
 @add_completion_class
@@ -102,7 +98,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 def complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the kinds of sources, the attached ports, and files for sources that take one."""
+    """Offer the kinds of sources, the attached ports, and files for sources that read a file."""
     from basestation.sources import plugged_in
 
     kind, at, rest = incomplete.partition("@")
@@ -123,7 +119,7 @@ def complete_deployment(ctx: click.Context, param: click.Parameter, incomplete: 
 
 
 def paths(incomplete: str, suffix: str = "") -> list[str]:
-    """The files that end in `suffix`, and the folders, which may hold some."""
+    """The files that end in `suffix`, and the folders."""
     folder, name = os.path.split(incomplete)
     found = []
     with contextlib.suppress(OSError):

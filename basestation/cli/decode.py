@@ -27,7 +27,7 @@ LOG_FILE = (
     f"a part of a log: give its folder to `basestation replay` or `basestation log`, or decode by {FROM_LOG}"
 )
 PCAP = f"a pcap file, which Wireshark and tshark read; from the log that it was made of: {FROM_LOG}"
-NDJSON = "JSON lines; the packets in those of `log convert` are `raw`: jq -r 'select(.packet).raw'"
+NDJSON = "JSON lines; in those of `log convert` the packets are `raw`: jq -r 'select(.packet).raw'"
 OTHER_FILES = {
     FILE_MAGIC: LOG_FILE,
     b"\xa1\xb2\xc3\xd4": PCAP,
@@ -37,7 +37,7 @@ OTHER_FILES = {
     b"\x0a\x0d\x0d\x0a": PCAP,  # pcapng
     b'{"': NDJSON,
 }
-FAULTS_SHOWN = 3  # of each kind; the rest are counted
+FAULTS_SHOWN = 3  # of each kind; the others are counted
 
 
 @click.command(
@@ -80,14 +80,14 @@ def command(
 ) -> None:
     """Print the frames in FILE, or on standard input, as text; with --json as JSON lines.
 
-    FILE holds raw serial bytes, hex text of serial frames, the lines of TinyOS's Listen, or packets, one a line in hex,
-    gzipped or not. The format is detected. What cannot be decoded is reported on standard error and skipped: the first
-    few faults of a kind one by one, the others as a number. With a deployment, a data message from a mote that it does
-    not have is marked by `fault`. If its messages have MICs and --key is given, `mic_check` says of each whether its
-    MIC is right; data needs the heard record before it.
+    FILE holds raw serial bytes, hex text of serial frames, the lines of TinyOS's Listen, or packets in hex, one on each
+    line; it may be gzipped. The format is detected. Bytes that cannot be decoded are skipped, and reported on standard
+    error: the first faults of each kind one by one, the others as a count. With a deployment, `fault` marks a data
+    message from a mote that the deployment does not have. With MICs and --key, `mic_check` says whether a message's MIC
+    is right; a data message needs the heard record before it.
 
     The exit code is 1 if the file cannot be read, if nothing in it could be decoded, or if most of its lines have no
-    known format; then --format decodes what it can.
+    known format; then --format decodes the others.
     """
     described = common.load_deployment(deployment) if deployment else None
     if key is not None and described is None:
@@ -111,15 +111,17 @@ def command(
     if not packets:
         common.fail(f"{file}: nothing could be decoded as {form}")
     if layout is not None and layout.mic:
-        common.note(f"{file}: {check.told() if check else common.NOT_CHECKED}")
+        common.note(f"{file}: {check.summary() if check else common.NOT_CHECKED}")
     if strangers:
-        common.note(f"{file}: {many(strangers, 'message')} from a source that is no mote of the deployment")
+        common.note(
+            f"{file}: {many(strangers, 'message')} from a source that is not a mote of the deployment"
+        )
     wraps = f", clock wrapped {many(unwrap.wraps, 'time')}" if clock_at is not None else ""
     common.note(f"{file}: {many(packets, 'packet')} ({form}), {many(faults.count, 'fault')} reported{wraps}")
 
 
 def _items(file: Path, asked: str) -> tuple[list[captures.CapturedPacket | captures.CaptureFault], str]:
-    """What a file holds, and the format in which it was read."""
+    """The content of a file, and its format."""
     raw, fault = captures.unzipped(_read(file))
     if fault:
         common.note(f"{file}: {fault}")
@@ -135,7 +137,7 @@ def _items(file: Path, asked: str) -> tuple[list[captures.CapturedPacket | captu
 
 
 class MicCheck:
-    """Says of each message of a capture whether its MIC is right, as far as the messages before it allow."""
+    """Checks the MICs of a capture, as far as the messages before each one allow."""
 
     def __init__(self, seal: Seal) -> None:
         self._seal, self._counts = seal, Counter[str]()
@@ -143,7 +145,7 @@ class MicCheck:
         self._beacons: dict[tuple[int, int], tuple[bytes, Beacon]] = {}
 
     def of(self, frame: ActiveMessage) -> str | None:
-        """`right`, `wrong` or `not checked`; None for what has no MIC."""
+        """`right`, `wrong` or `not checked`; None for a message without a MIC."""
         message = decode_message(frame, self._seal.layout)
         heard, self._heard = self._heard, message if isinstance(message, Heard) else None
         if isinstance(message, Beacon):
@@ -155,7 +157,7 @@ class MicCheck:
         self._counts[found] += 1
         return found
 
-    def told(self) -> str:
+    def summary(self) -> str:
         return "MICs: " + ", ".join(
             f"{self._counts[what]} {what}" for what in ("right", "wrong", "not checked")
         )
@@ -163,7 +165,7 @@ class MicCheck:
     def _wanted(
         self, payload: bytes, message: Data | Health | Downlink | Arrived | Taken | Proof, heard: Heard | None
     ) -> list[bytes]:
-        """The MICs that would be right; none where something is missing to tell."""
+        """The MICs that would be right; none if a record to check by is missing."""
         seal = self._seal
         if heard is not None and not (heard.in_sync and heard.check == crc16(payload)):
             heard = None
@@ -184,7 +186,7 @@ class MicCheck:
 
 
 class _DecodeFaults:
-    """Reports the first few faults of each kind, and the number of the others."""
+    """Reports the first faults of each kind, and counts the others."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._kinds = file, Counter[str]()
@@ -215,7 +217,7 @@ def _read(file: Path) -> bytes:
 
 
 def _other_file(raw: bytes) -> str | None:
-    """What a file is that is no capture, and which command reads it."""
+    """If a file is not a capture: its kind, and the command that reads it."""
     return next((told for magic, told in OTHER_FILES.items() if raw.startswith(magic)), None)
 
 

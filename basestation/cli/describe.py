@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from basestation.cli import common
@@ -19,13 +20,14 @@ from packet_formats.schedule import ms
 from packet_formats.schemes import descriptor
 from packet_formats.values import Value
 
+RIGHT = partial(Column, justify="right")
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
-CELL = 9  # characters for one bit of the picture, so that most names fit into a few bits
+CELL = 9  # characters for one bit of the picture: most names fit into a few bits
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadPart:
-    """A run of bits of the payload, from its first bit on."""
+    """A range of bits of the payload."""
 
     name: str
     offset: int
@@ -44,7 +46,7 @@ class PayloadPart:
 @click.argument("deployment", type=click.Path(path_type=Path))
 @common.json_option
 def command(deployment: Path, as_json: bool) -> None:
-    """Show the layout of a DEPLOYMENT: fields, bits, what is left of the payload, and timings."""
+    """Show the layout of a DEPLOYMENT: fields, bits, free payload, and timings."""
     described = common.load_deployment(deployment)
     layout = layout_of(described)
     if as_json:
@@ -58,14 +60,14 @@ def command(deployment: Path, as_json: bool) -> None:
 
 
 def parts(layout: DataLayout) -> list[PayloadPart]:
-    """Everything in the payload, in order, to the bit."""
+    """All fields of the payload, in order."""
     found = [
         PayloadPart("source", 0, layout.source_bytes * 8, "id of the mote"),
         PayloadPart("sequence", layout.sequence_at * 8, 8, "of the message, modulo 256"),
     ]
     flags = layout.flags_at * 8
     found += [
-        PayloadPart("hops", flags, 2, "how often a relay may still pass it on, 3: or more"),
+        PayloadPart("hops", flags, 2, "how many more times relays may forward it; 3: 3 or more"),
         PayloadPart("boot", flags + 2, 3, "boot count modulo 8"),
         PayloadPart("complete", flags + 5, 1, "the receipts are complete"),
         PayloadPart("saturated", flags + 6, 1, "a field of the stamp holds its top code"),
@@ -95,13 +97,13 @@ def parts(layout: DataLayout) -> list[PayloadPart]:
         found.append(PayloadPart("data", at, layout.data_bytes * 8, "of the application"))
     if layout.mic:
         found.append(
-            PayloadPart("mic", layout.mic_at * 8, layout.mic * 8, "shows that a mote with the key sent it")
+            PayloadPart("mic", layout.mic_at * 8, layout.mic * 8, "shows that the sender has the key")
         )
     return found
 
 
 def _value(value: Value) -> str:
-    """What a value of [[data]] means: `u16 * 0.5 in lx, read from light`."""
+    """The meaning of a value of [[data]]: `u16 * 0.5 in lx, read from light`."""
     text = value.type + (f" * {value.scale}" if value.scale != 1 else "")
     if value.offset:
         text += f" {'+' if value.offset > 0 else '-'} {abs(value.offset)}"
@@ -119,7 +121,7 @@ def _meaning(name: str, layout: DataLayout) -> str:
     if name == "clock":
         return f"{'l = r + c' if stamp.carry == 'sum' else 'r'} modulo {stamp.modulus}"
     if name == "c":
-        return f"how far the largest clock known is ahead, 0..{layout.epsilon}"
+        return f"how far the largest known clock is ahead, 0..{layout.epsilon}"
     word = name.rstrip("0123456789")
     index = int(name.removeprefix(word) or 0)
     return descriptor(stamp.scheme).meaning(word, index, stamp)
@@ -169,9 +171,9 @@ def _schedule(deployment: Deployment) -> dict[str, Any]:
 
 
 def repair(deployment: Deployment, layout: DataLayout) -> str:
-    """Whether what the gateway misses is sent again, in words."""
+    """Whether messages that the gateway missed are sent again, in words."""
     if layout.repair:
-        return f"what the gateway missed is sent again, by a list of {many(layout.repair, 'byte')} in each beacon"
+        return f"messages that the gateway missed are sent again, by {many(layout.repair, 'byte')} in each beacon"
     if not deployment.radio.repair:
         return "none: [radio] repair = false"
     assert deployment.schedule is not None
@@ -183,9 +185,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
     least = plain["modulus_least"]
     spare = plain["modulus"] - least
     motes = many(network.motes, "mote")
-    table = Table(title=f"{network.name}: {motes}, {network.board}, TinyOS {network.tinyos}")
-    table.add_column("what")
-    table.add_column("value")
+    table = Table("what", "value", title=f"{network.name}: {motes}, {network.board}, TinyOS {network.tinyos}")
     rows = [
         ("stamp", _stamp_size(layout)),
         ("payload", f"{layout.length} of {layout.limit} bytes, {layout.left} left"),
@@ -226,25 +226,24 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
 
 
 def protection(deployment: Deployment) -> str:
-    """What is protected against strangers, in words."""
+    """The protection against attackers, in words."""
     if not deployment.security.mic:
-        return "none: anybody with a radio can speak as any mote ([security], docs/reference/security.md)"
+        return "none: any radio can send as any mote ([security], docs/reference/security.md)"
     return (
         f"MIC of {many(deployment.security.mic, 'byte')} on data, health, beacons, commands and acknowledgements, by "
-        f"the key in {deployment.security.key}. Anybody can read what is sent; what a mote sends out of sync can be "
-        "played again"
+        f"the key in {deployment.security.key}. Any radio can read the messages, and can replay those sent out of sync"
     )
 
 
 def _stamp_size(layout: DataLayout) -> str:
     stamp = layout.stamp
     if stamp.is_variable:
-        return f"{stamp.scheme}, {stamp.least_size} to {many(stamp.size, 'byte')}, as many as its items take"
+        return f"{stamp.scheme}, {stamp.least_size} to {many(stamp.size, 'byte')}, depending on its items"
     return f"{stamp.scheme}, {stamp.bits} bits in {many(stamp.size, 'byte')}"
 
 
 def _moving(layout: DataLayout) -> list[tuple[str, str]]:
-    """Where the fields behind a stamp of varying length begin."""
+    """Where the fields after a stamp of variable length begin."""
     stamp = layout.stamp
     behind = [part for part in parts(layout) if part.offset >= 8 * (layout.stamp_at + stamp.size)]
     if not stamp.is_variable or not behind:
@@ -262,11 +261,7 @@ def _moving(layout: DataLayout) -> list[tuple[str, str]]:
 
 
 def _motes(deployment: Deployment) -> Table:
-    table = Table(title="Motes that have a name or a place")
-    table.add_column("mote", justify="right")
-    table.add_column("name")
-    table.add_column("x", justify="right")
-    table.add_column("y", justify="right")
+    table = Table(RIGHT("mote"), "name", RIGHT("x"), RIGHT("y"), title="Motes that have a name or a place")
     for mote in deployment.motes:
         place = ("" if at is None else f"{at:g}" for at in (mote.x, mote.y))
         table.add_row(str(mote.id), Text(mote.name), *place)
@@ -274,12 +269,8 @@ def _motes(deployment: Deployment) -> Table:
 
 
 def _fields(layout: DataLayout) -> Table:
-    table = Table(title="Fields of a data message")
-    table.add_column("byte", justify="right")
-    table.add_column("bit", justify="right")
-    table.add_column("field")
-    table.add_column("bits", justify="right")
-    table.add_column("meaning")
+    columns = RIGHT("byte"), RIGHT("bit"), "field", RIGHT("bits"), "meaning"
+    table = Table(*columns, title="Fields of a data message")
     for index, part in enumerate(parts(layout)):
         name = Text(part.name, COLOURS[index % len(COLOURS)])
         table.add_row(str(part.offset // 8), str(part.offset % 8), name, str(part.bits), part.meaning)
@@ -287,7 +278,7 @@ def _fields(layout: DataLayout) -> Table:
 
 
 def _picture(layout: DataLayout) -> Text:
-    """One row a byte, or a field of whole bytes, most significant bit first; a bar where a field begins."""
+    """One row for each byte or field of whole bytes, most significant bit first; a bar begins a field."""
     found, text, byte = parts(layout), Text("Bits of a data message, most significant first\n"), 0
     while byte < layout.length:
         whole = next((part for part in found if part.offset == byte * 8 and part.bits % 8 == 0), None)

@@ -1,4 +1,4 @@
-"""`basestation doctor`: find what is wrong, and say what to do about it."""
+"""`basestation doctor`: find faults, and say how to cure them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 STYLES = {GOOD: "green", WARNING: "yellow", FAILURE: "bold red"}
 LISTEN_SECONDS = 15.0
-ASK_AFTER = 1.0  # seconds: the line has settled by then
+ASK_AFTER = 1.0  # seconds for the line to settle
 TOKEN = 0xD0
 
 
@@ -59,20 +58,13 @@ TOKEN = 0xD0
     metavar="SECONDS",
     help=f"How long to listen. [default: {LISTEN_SECONDS:g}, and two periods if the motes have a schedule]",
 )
-@click.option("--ask", is_flag=True, help="Ask gateway and motes for a report instead of waiting for it.")
+@click.option(
+    "--ask", is_flag=True, help="Request a report from gateway and motes instead of waiting for one."
+)
 @click.option(
     "--rate",
     type=common.FiniteFloat(0, min_open=True),
     help="Messages per second from each mote, for the budget. [default: the firmware's]",
-)
-@click.option(
-    "--log",
-    "logs",
-    type=click.Path(path_type=Path, file_okay=False),
-    envvar="CAUSEWAY_LOG",
-    default=Path("logs"),
-    metavar="FOLDER",
-    help="Folder for logs.",
 )
 @common.key_option()
 @common.json_option
@@ -85,28 +77,25 @@ def command(
     seconds: float | None,
     ask: bool,
     rate: float | None,
-    logs: Path,
     as_json: bool,
 ) -> None:
-    """Check this machine; with a deployment, its layout and budget; with a SOURCE, what comes from it.
+    """Check this machine; with a deployment, its layout and budget; with a SOURCE, its line and motes.
 
-    Each check is good, a warning or a failure, with its cure. doctor listens to a SOURCE for a while: is our gateway
-    there, is its line quick enough for delta, do the motes fit the deployment? The exit code is 1 if a check failed.
+    Each check is good, a warning or a failure, with its cure. doctor listens to a SOURCE for a while: is it our
+    gateway, is its line quick enough for delta, do the motes fit the deployment? The exit code is 1 if a check failed.
     """
     if ask and not sources:
-        raise click.UsageError("--ask needs a SOURCE to ask")
-    told = Table(box=SIMPLE_HEAD, padding=(0, 1))
-    for name in ("area", "check", "verdict", "finding"):
-        told.add_column(name, no_wrap=name != "finding", overflow="fold")
+        raise click.UsageError("--ask needs a SOURCE")
+    shown = common.table("area", "check", "verdict", "finding")
     verdicts = []
-    for finding in _findings(sources, deployment, key, seconds, ask, rate, logs):
+    for finding in _findings(sources, deployment, key, seconds, ask, rate):
         verdicts.append(finding.verdict)
         if as_json:
             common.emit_json(finding, flush=True)
         else:
-            _add(told, finding)
+            _add(shown, finding)
     if not as_json:
-        common.out.print(told)
+        common.out.print(shown)
     _sum_up(verdicts)
     if FAILURE in verdicts:
         ctx.exit(1)
@@ -119,13 +108,14 @@ def _findings(
     seconds: float | None,
     ask: bool,
     rate: float | None,
-    logs: Path,
 ) -> Iterator[Finding]:
     deployment = None
     if path is not None or sources or network_options.HERE.exists():
         deployment = _load(path or network_options.HERE, key)
     deployed = () if isinstance(deployment, Finding | None) else deployment.observer.source
-    yield from check_machine.examine(PROVIDED_BY, logs, deployed, os.environ, sources)
+    yield from check_machine.examine(
+        PROVIDED_BY, Path(os.environ.get("CAUSEWAY_LOG", "logs")), deployed, os.environ, sources
+    )
     if isinstance(deployment, Finding):
         yield deployment
     elif deployment is not None:
@@ -146,7 +136,7 @@ def _load(path: Path, key: Path | None) -> Deployment | Finding:
         cure = "--deployment names the file that describes the network; examples/ has some"
         return failure("deployment", "file", f"{path}: {error.strerror or error}", cure)
     except deployments.DeploymentError as error:
-        return failure("deployment", "file", f"{path}: {error}", "docs/architecture.md has every key")
+        return failure("deployment", "file", f"{path}: {error}", "docs/reference/deployment.md has every key")
 
 
 def _heard(texts: Sequence[str], deployment: Deployment, seconds: float, ask: bool) -> Iterator[Finding]:
@@ -202,7 +192,7 @@ async def _ask(
             await source.send(packet)
         except SourceError as error:
             return failure(source.text, "downwards", str(error))
-        if not source.text.startswith("sf@"):  # a forwarder keeps acknowledgements to itself
+        if not source.text.startswith("sf@"):  # a forwarder does not pass acknowledgements on
             examination.ask(line, began)
     return None
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import click
 
 from basestation.cli import common
-from packet_formats.deployment import Deployment
 from packet_formats.framing import encode_frame
 from packet_formats.json_form import packet_from_plain
-from packet_formats.layout import layout_of
+from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import FormatError, decode_message
 from packet_formats.phrases import many
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, encode_packet
@@ -37,53 +36,40 @@ from packet_formats.tinyos import Ack, ActiveMessage, PacketError, encode_packet
     show_default=True,
     help="Write one frame a line in hex, or raw serial bytes.",
 )
-@common.json_option
-def command(file: Path, deployment: Path | None, form: str, as_json: bool) -> None:
+def command(file: Path, deployment: Path | None, form: str) -> None:
     """Turn the JSON lines in FILE, or on standard input, into serial frames.
 
     A line is an object as `decode --json` prints it. The frame is made from `payload` (hex), `type` and `group` or,
-    with --deployment, from `message` alone; if both are there they must agree. A line that cannot be encoded, or has a
-    key that `decode` never prints, ends the command with its number and exit code 1.
+    with --deployment, only from `message`; if both are given they must agree. A line that cannot be encoded, or has a
+    key that `decode` never prints, ends the command with the line's number and exit code 1.
     """
-    if as_json and form == "binary":
-        raise click.UsageError("--json and --format binary exclude each other")
     described = common.load_deployment(deployment) if deployment else None
+    layout, motes = (layout_of(described), described.network.motes) if described else (None, None)
     try:
         lines = click.open_file(str(file), encoding="utf-8", errors="replace")
     except OSError as error:
         common.fail(f"{file}: {error.strerror or error}")
     with lines:
-        unsealed = _Unsealed(described)
-        for packet in _packets(lines, described, str(file)):
-            unsealed.look(packet)
+        unsealed = 0
+        for packet in _packets(lines, layout, motes, str(file)):
+            unsealed += _is_unsealed(packet, layout)
             frame = encode_frame(encode_packet(packet))
-            if as_json:
-                common.emit_json({"frame": frame.hex()})
-            else:
-                click.echo(frame if form == "binary" else frame.hex(" "), nl=form == "hex")
-    unsealed.tell()
+            click.echo(frame if form == "binary" else frame.hex(" "), nl=form == "hex")
+    if unsealed:
+        what = f"{many(unsealed, 'message')} without a `mic` got one of zeros"
+        common.note(f"{what}, which motes and stations refuse: encode makes no MICs")
 
 
-class _Unsealed:
-    """Counts the messages of a network with a key that came without a MIC."""
-
-    def __init__(self, deployment: Deployment | None) -> None:
-        self._layout = layout_of(deployment) if deployment and deployment.security.mic else None
-        self._count = 0
-
-    def look(self, packet: ActiveMessage | Ack) -> None:
-        if self._layout is not None and isinstance(packet, ActiveMessage):
-            mic = getattr(decode_message(packet, self._layout), "mic", b"")
-            self._count += mic == bytes(self._layout.mic)
-
-    def tell(self) -> None:
-        if self._count:
-            what = f"{many(self._count, 'message')} without a `mic` got one of zeros"
-            common.note(f"{what}, which everybody refuses: encode makes no MICs")
+def _is_unsealed(packet: ActiveMessage | Ack, layout: DataLayout | None) -> bool:
+    """Whether it is a message without a MIC, in a network with a key."""
+    if layout is None or not layout.mic or not isinstance(packet, ActiveMessage):
+        return False
+    return getattr(decode_message(packet, layout), "mic", b"") == bytes(layout.mic)
 
 
-def _packets(lines: Iterable[str], deployment: Deployment | None, name: str) -> Iterator[ActiveMessage | Ack]:
-    layout, motes = (layout_of(deployment), deployment.network.motes) if deployment else (None, None)
+def _packets(
+    lines: Iterable[str], layout: DataLayout | None, motes: int | None, name: str
+) -> Iterator[ActiveMessage | Ack]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -92,20 +78,9 @@ def _packets(lines: Iterable[str], deployment: Deployment | None, name: str) -> 
             if not isinstance(plain, dict):
                 raise FormatError("not an object")
             packet = packet_from_plain(plain, layout, motes)
-            encode_packet(packet)  # may refuse it
+            encode_packet(packet)  # refuses a packet that is too long
             yield packet
         except json.JSONDecodeError as error:
-            why = "cut off: the object must end on the line that it begins on"
-            if not _is_cut_off(error):
-                why = f"not JSON: {error.msg} at column {error.colno}"
-            common.fail(f"{name}: line {number}: {why}")
+            common.fail(f"{name}: line {number}: not a JSON object: {error.msg} at column {error.colno}")
         except (FormatError, PacketError, RecursionError, ValueError) as error:
             common.fail(f"{name}: line {number}: {error}")
-
-
-def _is_cut_off(error: json.JSONDecodeError) -> bool:
-    """Whether the text is valid JSON that ends too early."""
-    rest = error.doc[error.pos :].strip()
-    return error.msg.startswith(("Unterminated", "Invalid \\u")) or any(
-        word.startswith(rest) for word in ("true", "false", "null")
-    )

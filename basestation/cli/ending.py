@@ -1,4 +1,4 @@
-"""How a live run ends: by Ctrl-C, by SIGTERM, or as its terminal closes. Each of them ends it in order."""
+"""The end of a live run: by Ctrl-C, by SIGTERM, or when its terminal closes. Each of them ends the run in order."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Ending:
-    """While it is entered, the first Ctrl-C, SIGTERM and SIGHUP ask the run to end; a second Ctrl-C breaks it off.
+    """Within this context the first Ctrl-C, SIGTERM or SIGHUP asks the run to end; a second Ctrl-C interrupts it.
 
-    Nothing is raised before that: between the moment when a log is begun and the moment when somebody will close it, an
-    exception would leave it without an end.
+    The first one raises nothing: an exception between the beginning of a log and the `try` that closes it would leave
+    the log without an end.
     """
 
     def __init__(self) -> None:
@@ -47,9 +47,9 @@ class Ending:
         self._stop()
 
     def stop_by(self, stop: Callable[[], None], on_screen: bool = False) -> None:
-        """Have `stop` called in the running event loop when somebody asks, or asked before.
+        """Call `stop` in the running event loop once a signal comes, or if one has come.
 
-        What is written to a terminal that is gone goes nowhere: it must not break the run off before its end.
+        Output to a terminal that was closed is dropped, so that it cannot interrupt the run before its end.
         """
         loop = asyncio.get_running_loop()
 
@@ -60,15 +60,15 @@ class Ending:
         self._stop = soon
         if self.asked:
             stop()
-        # A run that is to outlive its terminal, by `nohup`, does; but no screen does.
+        # A run under `nohup` outlives its terminal; a full screen does not.
         ends_with_it = on_screen or getattr(signal, "SIGHUP", None) in tuple(_signals())
         for name in ("stdout", "stderr"):
             _outlive_terminal(name, self._ask if ends_with_it else lambda: None)
 
 
 def _signals() -> Iterator[int]:
-    """Those that end a run. Whoever has us ignore one, as `nohup` does, means it; but a script's shell has each program
-    in the background ignore SIGINT."""
+    """The signals that end a run. One that is ignored stays ignored, as `nohup` wants; but not SIGINT, since a script's
+    shell ignores it for all programs in the background."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and (name == "SIGINT" or signal.getsignal(number) is not signal.SIG_IGN):
@@ -87,7 +87,7 @@ def _outlive_terminal(name: str, gone: Callable[[], None]) -> None:
 
 
 class _Terminal(io.FileIO):
-    """A terminal. Once it is closed, all that is written to it is dropped."""
+    """A terminal. Once it is closed, output to it is dropped."""
 
     def __init__(self, handle: int, gone: Callable[[], None]) -> None:
         super().__init__(handle, "w", closefd=False)

@@ -1,4 +1,4 @@
-"""What the commands share that run jobs of `spark_jobs`: their options, and how their faults are told.
+"""Options and messages that the commands share which run jobs of `spark_jobs`.
 
 Nothing of a job is imported before it runs.
 """
@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class AnyFolder(click.Path):
-    """A path of this machine, or a URI (`spark_jobs/storage.py`). A job says itself what is wrong with it."""
+    """A path of this machine, or a URI (`spark_jobs/storage.py`). The job reports what is wrong with it."""
 
     def __init__(self, local: bool = False) -> None:
         super().__init__(path_type=Path)
@@ -65,7 +65,7 @@ class JobCommand(common.PanelCommand):
 
 
 def _told(error: Exception) -> str | None:
-    """The line about a fault; None if it is not the user's, or if all commands tell it alike."""
+    """The line about a fault; None if it is not the user's, or if all commands report it alike."""
     from spark_jobs.session import JobError
 
     if isinstance(error, JobError):
@@ -88,7 +88,7 @@ _CHOICE = (
     click.option(
         "--spark/--no-spark",
         default=None,
-        help="Use Spark, or this machine's cores alone. [default: Spark if there is much to do]",
+        help="Use Spark, or only this machine's cores. [default: Spark for large inputs]",
     ),
     click.option(
         "--workers", type=common.Whole(1), help="Cores to use, or Spark tasks at a time. [default: all]"
@@ -109,7 +109,7 @@ def spark_options(function: F) -> F:
 def _with_engine(function: F, **fixed: Any) -> F:
     @wraps(function)
     def bundled(*args: Any, **given: Any) -> object:
-        from spark_jobs.engine import EngineOptions
+        from spark_jobs.engines import EngineOptions
 
         told = fixed | {name: given.pop(name) for name in ENGINE if name in given}
         return function(*args, engine=EngineOptions(**told), **given)
@@ -141,23 +141,6 @@ def tables_options(function: F) -> F:
     )(function)
 
 
-def trace_options(function: F) -> F:
-    """Add the options for the traces, and for how they are cut."""
-    return common.add_options(
-        (
-            click.argument("traces", nargs=-1, required=True, type=FOLDER, metavar="TRACE..."),
-            click.option(
-                "--segment", type=common.Whole(1), help="Messages in a segment. [default: a million]"
-            ),
-            click.option(
-                "--scratch",
-                type=LOCAL_FOLDER,
-                help="A folder that all workers share. [default: the system's temporary folder]",
-            ),
-        )
-    )(function)
-
-
 # ---- What it compares ----
 
 
@@ -170,50 +153,47 @@ class Entries(click.ParamType[Any]):
         return "all" if value == "all" else common.Whole(1).convert(value, param, ctx)
 
 
-def choice_options(function: F) -> F:
-    """Add the options for the configurations; the command gets a `Choice` as `choice`, and `ties`."""
+def _several(option: str, name: str, kind: Any, text: str, default: str) -> Callable[[Any], Any]:
+    return click.option(
+        option, name, type=kind, multiple=True, help=f"{text}Repeatable. [default: {default}]"
+    )
+
+
+def measuring_options(function: F) -> F:
+    """Add the options of a job that measures configurations on traces: traces, configurations, scratch, JSON, engine.
+    The command gets a `Choice` as `choice`."""
     from basestation.analysis.choices import ENTRIES, PHIS, POLICIES, SCHEMES
 
+    bits = common.Whole(1, MAX_FIELD_BITS)
+    choice = (
+        _several("--scheme", "schemes", click.Choice(SCHEMES), "Stamp. ", "all"),
+        _several("--entries", "entries", Entries(), "kn entries. ", _listed(ENTRIES)),
+        _several("--packing", "packings", click.Choice(PACKINGS), "", "both"),
+        _several("--count", "counts", click.Choice(COUNTS), "What kn counts. ", "as the trace's own"),
+        _several("--policy", "policies", click.Choice(POLICIES), "Delivery. ", "all"),
+        _several("--phi", "phis", common.Whole(0, 100), "Per cent of the safe wait. ", _listed(PHIS)),
+        _several(
+            "--counter-bits", "counter_bits", bits, "Width of a counter. ", "all that make a difference"
+        ),
+    )
     names = ("schemes", "entries", "packings", "counts", "policies", "phis", "counter_bits")
 
     @wraps(function)
     def bundled(*args: Any, **given: Any) -> object:
         from basestation.analysis.choices import Choice
 
-        told = {name: given.pop(name) for name in names}
-        return function(*args, choice=Choice(**{k: v for k, v in told.items() if v}), **given)
+        asked = {name: values for name in names if (values := given.pop(name))}
+        return function(*args, choice=Choice(**asked), **given)
 
-    def several(option: str, name: str, kind: Any, text: str) -> Callable[[Any], Any]:
-        return click.option(option, name, type=kind, multiple=True, help=text)
-
-    every = "Repeatable. [default: {}]".format
-    return common.add_options(
-        (
-            several("--scheme", "schemes", click.Choice(SCHEMES), "Stamp. " + every("all")),
-            several("--entries", "entries", Entries(), "kn entries. " + every(_listed(ENTRIES))),
-            several("--packing", "packings", click.Choice(PACKINGS), every("both")),
-            several(
-                "--count", "counts", click.Choice(COUNTS), "What kn counts. " + every("as the trace's own")
-            ),
-            several("--policy", "policies", click.Choice(POLICIES), "Delivery. " + every("all")),
-            several(
-                "--phi", "phis", common.Whole(0, 100), "Per cent of the safe wait. " + every(_listed(PHIS))
-            ),
-            several(
-                "--counter-bits",
-                "counter_bits",
-                common.Whole(1, MAX_FIELD_BITS),
-                "Width of an entry or a counter. " + every("all that make a difference"),
-            ),
-            click.option(
-                "--ties",
-                type=click.Choice(("sequence", "arrival")),
-                default="sequence",
-                show_default=True,
-                help="Between equal stamps.",
-            ),
-        )
-    )(cast(F, bundled))
+    traces = (
+        click.argument("traces", nargs=-1, required=True, type=FOLDER, metavar="TRACE..."),
+        click.option(
+            "--scratch",
+            type=LOCAL_FOLDER,
+            help="A folder that all workers share. [default: the system's temporary folder]",
+        ),
+    )
+    return common.add_options((*traces, *choice, common.json_option))(engine_options(cast(F, bundled)))
 
 
 def _listed(values: Sequence[object]) -> str:

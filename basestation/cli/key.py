@@ -11,31 +11,20 @@ from basestation.cli import SuggestingGroup, common
 
 @click.group(
     cls=SuggestingGroup,
-    epilog=common.example(
-        """
-        basestation key new site.key
-        """
-    ),
+    epilog=common.example("basestation key new site.key"),
 )
 def command() -> None:
     """Make the key of a network whose messages have MICs ([security] in its deployment)."""
 
 
-@command.command(
-    epilog=common.example(
-        """
-        basestation key new site.key
-        """
-    )
-)
+@command.command(epilog=common.example("basestation key new site.key"))
 @click.argument("file", type=click.Path(path_type=Path))
-@common.json_option
-def new(file: Path, as_json: bool) -> None:
-    """Make a random key and write it to FILE, which must not be there yet and which you alone can read.
+def new(file: Path) -> None:
+    """Make a random key and write it to FILE, which must not exist yet. Only you can read the file.
 
-    Name it in the deployment, beside which it lies: [security] with mic = 4 and key = "FILE". Then flash all motes and
-    gateways anew. Whoever has the file can speak for every mote. Keep a copy where only you can read it: a key is never
-    overwritten, and never shown.
+    The file stays beside the deployment, which names it: [security] with mic = 4 and key = "FILE". Then flash all motes
+    and gateways again. With the key, any radio can send as every mote: keep a copy where only you can read it. A key
+    is never overwritten, and never shown.
     """
     from packet_formats.keys import KeyFault, new_key
 
@@ -43,8 +32,5 @@ def new(file: Path, as_json: bool) -> None:
         new_key(file)
     except KeyFault as error:
         common.fail(str(error))
-    if as_json:
-        common.emit_json({"file": file, "mode": "0600"})
-        return
-    common.echo(f"{file}: a new key, which you alone can read")
+    common.echo(f"{file}: a new key, which only you can read")
     common.note(f'in the deployment beside it: [security] with mic = 4 and key = "{file.name}"')

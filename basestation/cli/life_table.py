@@ -9,8 +9,8 @@ from rich.table import Table
 
 from basestation.cli import common
 from basestation.planning.budget import PlannedNetwork
-from basestation.planning.candidates import CandidateRow
 from basestation.planning.life import LifePlan
+from basestation.planning.stamp_choice import CandidateRow
 from basestation.planning.trade import CLOCKED, NAMED, Trade, TradeRow
 from packet_formats.power import shown_days
 from packet_formats.schedule import ms

@@ -1,14 +1,13 @@
-"""Code that `listen` and `replay` share: their options, their views, and the end of a run."""
+"""Shared by `listen` and `replay`: options, views, and the end of a run."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import gc
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,29 +37,28 @@ VIEWS = ("lines", "terminal", "none")
 class Choices:
     """The values of the shared options."""
 
-    policy: str | None
-    phi: int | None
-    tolerate: float | None
-    view: str
-    allowance: float | None
-    seconds: float | None
-    final: bool
-    as_json: bool
+    policy: str | None = None
+    phi: int | None = None
+    tolerate: float | None = None
+    view: str = "lines"
+    seconds: float | None = None
+    final: bool = False
+    as_json: bool = False
+    allowance: float | None = None  # on the line of `listen`, and in a log
     web: str | None = None
     web_control: bool = False
-    phi_said: bool = False  # on the command line: the environment's is for the policies that have one
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         if self.web_control and self.web is None:
             raise click.UsageError("--web-control is for the page of --web")
         if self.web is not None and "@" in self.web:
             raise click.UsageError(
-                f"--web {self.web}: should be HOST, PORT or HOST:PORT; a SOURCE comes before --web"
+                f"--web {self.web}: should be HOST, PORT or HOST:PORT; put a SOURCE before --web"
             )
         if self.tolerate is not None and self.policy not in (None, LEDGER):
             raise click.UsageError(f"--tolerate is for the policy {LEDGER}, not for {self.policy}")
         if self.as_json and self.view == "terminal":
-            raise click.UsageError("--json and --view terminal both want the standard output: take one")
+            raise click.UsageError("--json and --view terminal both write to standard output: choose one")
         if self.view == "terminal" and not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise click.UsageError("--view terminal needs a terminal; use --view lines or --json")
 
@@ -71,7 +69,10 @@ class Choices:
         policy = LEDGER if self.tolerate is not None else self.policy or observer.policy
         if reason := refusal(policy, deployment.stamp.scheme):
             raise click.UsageError(f"--policy {policy}: it {reason}")
-        if self.phi_said and (reason := phi_refusal(policy)):
+        # In the environment phi is only for the policies that have one.
+        context = click.get_current_context(silent=True)
+        given = context is not None and context.get_parameter_source("phi") is ParameterSource.COMMANDLINE
+        if given and (reason := phi_refusal(policy)):
             raise click.UsageError(f"--phi {phi}: {reason}")
         allowance_ns = None if self.allowance is None else round(self.allowance * 1_000_000)
         return Station(deployment, policy, phi, self.tolerate, allowance_ns=allowance_ns)
@@ -95,8 +96,8 @@ OPTIONS = (
         type=common.FiniteFloat(0, 100),
         metavar="PERCENT",
         envvar="CAUSEWAY_TOLERATE",
-        help="Deliver by the ledger: wait only as long as at most so many per cent of the messages are in a violation; "
-        "0 is exact. [default: the deployment's]",
+        help="Deliver by the ledger: keep violations at or below PERCENT of the messages, with the shortest wait; 0 is "
+        "exact. [default: the deployment's]",
     ),
     click.option(
         "--view",
@@ -107,22 +108,14 @@ OPTIONS = (
         help="Show plain lines, the full screen, or only the summary.",
     ),
     click.option(
-        "--allowance",
-        type=common.FiniteFloat(0, 60_000),
-        metavar="MS",
-        envvar="CAUSEWAY_ALLOWANCE",
-        help="How much later than the quickest frame another may come up the line. "
-        "[default: 172, a full queue at 57600 baud]",
-    ),
-    click.option(
         "--for", "seconds", type=common.FiniteFloat(0), metavar="SECONDS", help="End after this time."
     ),
     click.option(
         "--final",
         is_flag=True,
         envvar="CAUSEWAY_FINAL",
-        help="Show messages only when they leave. Without it, a message that waits for others by name is also shown "
-        "on arrival, marked tentative. The policies none, causal, dapw and cbd show only final rows anyway.",
+        help="Show messages only when they are delivered. Without it, a message that waits for others by name is also "
+        "shown on arrival, marked tentative. The policies none, causal, dapw and cbd always show only final rows.",
     ),
     click.option(
         "--web",
@@ -130,35 +123,33 @@ OPTIONS = (
         flag_value=network_options.LOOPBACK,
         metavar="[HOST[:PORT]]",
         envvar="CAUSEWAY_WEB",
-        help=f"Also serve a page for browsers, on port {web_page.PORT} or a free one; for this machine only unless "
-        "HOST says otherwise: then it needs the token that is printed.",
+        help=f"Also serve a page for browsers, on port {web_page.PORT} or a free one. Without HOST only this machine "
+        "reaches the page; with HOST it needs the token that is printed.",
     ),
     click.option(
         "--web-control",
         is_flag=True,
         envvar="CAUSEWAY_WEB_CONTROL",
-        help="Let the page change the policy and send settings to motes. Without it, the page only shows.",
+        help="Let the page change the policy and send settings to motes. Without it, the page is read-only.",
     ),
     common.json_option,
 )
 
 
-def options(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the shared options, as the parameter `choices`."""
+allowance_option = click.option(
+    "--allowance",
+    type=common.FiniteFloat(0, 60_000),
+    metavar="MS",
+    envvar="CAUSEWAY_ALLOWANCE",
+    help="The longest extra delay of a frame on the line. [default: 172, a full queue at 57600 baud]",
+)
 
-    @functools.wraps(function)
-    def command(*args: Any, **given: Any) -> None:
-        said = click.get_current_context().get_parameter_source("phi") is ParameterSource.COMMANDLINE
-        asked = {field.name: given.pop(field.name) for field in fields(Choices) if field.name in given}
-        choices = Choices(**asked, phi_said=said)
-        choices.check()
-        function(*args, choices=choices, **given)
 
-    return common.add_options(OPTIONS)(command)
+options = common.grouped(OPTIONS, Choices, "choices")
 
 
 class Notes:
-    """A sink for runs whose output is for programs, or none: notes, and alarms if asked for, go to standard error."""
+    """A sink for runs with JSON or no output: notes, and alarms on request, go to standard error."""
 
     def __init__(self, alarms: bool = False) -> None:
         self._shown = (Note, Alarm) if alarms else (Note,)
@@ -172,7 +163,7 @@ class Notes:
 
 
 def page_for(choices: Choices, station: Station, sources: Sequence[Source] = ()) -> web_page.WebPage | None:
-    """The live page, if it was asked for; its address is taken at once."""
+    """The live page, if `--web` was given; its address is bound at once."""
     if choices.web is None:
         return None
     chosen = web_page.choose(choices.web, choices.web_control)
@@ -180,7 +171,7 @@ def page_for(choices: Choices, station: Station, sources: Sequence[Source] = ())
 
 
 def views(choices: Choices, deployment: Deployment) -> list[Sink]:
-    """The sinks that show the run. The full screen is an application of its own and is added in `show`."""
+    """The sinks that show the run, but the full screen, which `show` adds."""
     shown = _views(choices, deployment)
     return [FinalRows(sink) for sink in shown] if choices.final else shown
 
@@ -203,7 +194,7 @@ def _write_line(line: str, style: str | None) -> None:
 def show(
     stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices, ending: Ending
 ) -> None:
-    """Run until the end or Ctrl-C, with the full screen if asked for, then print the summary."""
+    """Run until the end or Ctrl-C, on the full screen if chosen, then print the summary."""
 
     async def run() -> None:
         ending.stop_by(stage.stop)
@@ -216,16 +207,16 @@ def show(
 
 
 def judge(stage: Stage) -> None:
-    """End with a fault if packets came and none was a message of the deployment."""
+    """End with a fault if packets came, but no message of the deployment."""
     if wrong := verdict(stage.snapshot()):
         common.fail(wrong)
 
 
 @contextlib.contextmanager
 def short_collections() -> Iterator[None]:
-    """Have Python's garbage collector pass over what is there already.
+    """Exclude all present objects from Python's garbage collection.
 
-    Looking through all that was imported takes a tenth of a second, in which no message is delivered.
+    A pass over all imported modules takes a tenth of a second, in which no message is delivered.
     """
     gc.freeze()
     try:
@@ -249,7 +240,9 @@ async def _on_screen(
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))
-    ending.stop_by(view.exit, on_screen=True)  # here Ctrl-C is a key; the signal may come from elsewhere
+    ending.stop_by(
+        view.exit, on_screen=True
+    )  # here Ctrl-C is a key; the signal may come from another process
     try:
         await view.run_async()
     finally:
@@ -258,7 +251,7 @@ async def _on_screen(
 
 
 def _logged(stage: Runner, orders: Orders) -> Callable[[str, int], Coroutine[Any, Any, str]]:
-    """Send settings for the person at the terminal; the log keeps who it was."""
+    """Send settings for the user at the terminal, and log it."""
 
     async def send(words: str, mote: int) -> str:
         told = await orders.send(words, mote)
@@ -269,6 +262,6 @@ def _logged(stage: Runner, orders: Orders) -> Callable[[str, int], Coroutine[Any
 
 
 def _leave(view: TerminalView, done: asyncio.Task[None], choices: Choices) -> None:
-    """Leave the screen open after the end, but not after a fault, and not if `--for` was given."""
+    """Close the screen after a fault, or if `--for` was given; otherwise it stays open after the end."""
     if done.cancelled() or done.exception() is not None or choices.seconds is not None:
         view.exit()

@@ -93,13 +93,13 @@ def _listed(path: Path) -> dict[str, Any]:
 
 
 def _state(path: Path, last: JournalSegment) -> str:
-    """How the run ended, if it has. A writer that was killed leaves its lock behind, and no end mark."""
+    """How the run ended, if it has. A killed writer leaves its lock, and no end mark."""
 
     if locking.is_taken(path):
         return "being written"
     if last.torn:
         return "torn"
-    unmarked = last.salt and (last.scan.mark is None or last.scan.mark.how != Ending.CLOSED)
+    unmarked = last.scan.mark is None or last.scan.mark.how != Ending.CLOSED
     return "interrupted" if unmarked or locking.was_interrupted(path) else "closed"
 
 

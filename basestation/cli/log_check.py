@@ -1,4 +1,4 @@
-"""`basestation log verify`, `repair`, `decide` and `parts`: is a log whole, and what is made of it again."""
+"""`basestation log verify`, `repair`, `decide` and `parts`: check a log, repair it, decide frames, make parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from basestation.cli.log_runs import (
 from basestation.cli.progress import progress
 from basestation.journal import locking
 from basestation.journal.reader import UNMARKED, Finding, Journal, JournalHole, read_journal
-from basestation.journal.record_format import Ending, JournalError
+from basestation.journal.record_format import VERSION, Ending, JournalError
 from packet_formats.phrases import many
 
 if TYPE_CHECKING:
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
 
 
-@click.command(
-    epilog=common.example(
-        """
-        basestation log verify logs
-        """
-    )
-)
+@click.command(epilog=common.example("basestation log verify logs"))
 @folder_argument
 @click.option(
     "--again", is_flag=True, help="Decide every frame again, and compare with the decisions in the log."
@@ -86,7 +80,7 @@ def _verify(path: Path, as_json: bool) -> Summary:
             {
                 "folder": path,
                 "run": summary.header.run,
-                "format": summary.header.version,
+                "format": VERSION,
                 "records": summary.records,
                 "segments": summary.segments,
                 "undecided": summary.undecided,
@@ -97,10 +91,9 @@ def _verify(path: Path, as_json: bool) -> Summary:
             }
         )
         return summary
-    whole = "all is there" if summary.header.salt else "all can be read"
     common.echo(
         f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}, "
-        f"{_end(summary, live)}: {faults.lacks or whole}"
+        f"{_end(summary, live)}: {faults.lacks or 'all is there'}"
     )
     for line in hole_lines(summary.missing):
         common.echo(line)
@@ -123,7 +116,7 @@ def _verify_again(path: Path, deployment: Path | None, key: Path | None, as_json
     from basestation.live.deciding import again
 
     journal = read_journal(path)
-    described = _to_decide(journal, deployment, key)
+    described = common.deployment_of(journal, deployment, key)
     if journal.header.mics == "checked" and described.key is None:
         raise JournalError(f"{path}: its MICs were checked; give the network's key by --key FILE")
     found = again(journal, described, lambda fault: None)
@@ -142,11 +135,6 @@ def _verify_again(path: Path, deployment: Path | None, key: Path | None, as_json
             f"{path}: decisions differ: they were made by other rules (decider {journal.header.decider}), or with "
             "another deployment or key; `basestation log decide` makes them again by this version's rules"
         )
-
-
-def _to_decide(journal: Journal, deployment: Path | None, key: Path | None) -> Deployment:
-    described = common.load_deployment(deployment) if deployment else journal.deployment
-    return common.with_key(described, deployment, key, needed=False)
 
 
 @click.command(
@@ -173,7 +161,9 @@ def decide(folder: Path, deployment: Path | None, key: Path | None, as_json: boo
     def work(path: Path) -> None:
         journal = read_journal(path)
         with progress(len(journal.paths), "deciding") as advance:
-            count = deciding.decide(journal, _to_decide(journal, deployment, key), LogFaults(), advance)
+            count = deciding.decide(
+                journal, common.deployment_of(journal, deployment, key), LogFaults(), advance
+            )
         if as_json:
             common.emit_json({"folder": path, "run": journal.header.run, "decisions": count})
         else:
@@ -194,23 +184,15 @@ def _end(summary: Summary, live: bool) -> str:
     """How the run ended."""
     if live:
         return "being written"
-    if not summary.header.salt:
-        return "of version 1, which marks no end"
     if summary.end is None:
         return "without an end mark"
     return ENDS.get(summary.end.how, "ended in a way that this version does not know")
 
 
-@click.command(
-    epilog=common.example(
-        """
-        basestation log repair logs/20250301T120000Z-1f2e3d
-        """
-    )
-)
+@click.command(epilog=common.example("basestation log repair logs/20250301T120000Z-1f2e3d"))
 @folder_argument
 def repair(folder: Path) -> None:
-    """Make the logs in FOLDER readable, up to what is damaged.
+    """Make the logs in FOLDER readable again, without the damaged bytes.
 
     Damaged bytes are moved to files of their own: the torn end of a log (.torn), or a whole segment that is damaged or
     belongs to another run (.bad). The Parquet part of a changed segment is moved, too, since it may hold messages that

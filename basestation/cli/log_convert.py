@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from basestation.cli import common
-from basestation.cli.log_runs import HOLES_SHOWN, LogFaults, deployment_of, folder_argument
+from basestation.cli.log_runs import HOLES_SHOWN, LogFaults, deployment_to_read, folder_argument
 from basestation.journal.reader import Journal, read_journal
 from packet_formats.phrases import many
 
@@ -65,7 +65,7 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None, key:
         done = _convert_trace(folder, form, output)
     else:
         journal = read_journal(folder)
-        described = deployment_of(journal, deployment)
+        described = deployment_to_read(journal, deployment)
         if form == "html" and described is not None and described.security.mic:
             described = common.with_key(described, None, key, needed=False)
             if described.key is None:

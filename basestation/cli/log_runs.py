@@ -54,7 +54,7 @@ def each_run(folder: Path, work: Callable[[Path], None]) -> None:
 
 
 def try_each(folder: Path, work: Callable[[Path], None]) -> list[str]:
-    """Do `work` for each run in a folder. The errors of those that cannot be read."""
+    """Do `work` for each run in a folder; return the errors of runs that cannot be read."""
     found = find_journals(folder)
     if not found:
         raise JournalError(f"{folder}: no logs in it{deeper_runs(folder)}")
@@ -126,7 +126,7 @@ def holes_as_json(holes: Sequence[JournalHole]) -> dict[str, Any]:
     return {"missing": [(hole.first, hole.last) for hole in holes], "holes": [asdict(hole) for hole in holes]}
 
 
-def deployment_of(journal: Journal, path: Path | None) -> Deployment | None:
+def deployment_to_read(journal: Journal, path: Path | None) -> Deployment | None:
     """The deployment in a file, or in the log. A note says so if no MIC of the log was checked."""
     from basestation.journal.decision import MICS_UNCHECKED
     from basestation.journal.sidecar import decider_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from basestation.cli import common
-from basestation.cli.log_runs import LogFaults, deployment_of, folder_argument, hole_lines, holes_as_json
+from basestation.cli.log_runs import LogFaults, deployment_to_read, folder_argument, hole_lines, holes_as_json
 from basestation.journal.reader import read_journal
 from packet_formats.phrases import many
 
@@ -38,7 +38,7 @@ def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
     from basestation.journal.summary import summarise
 
     journal = read_journal(folder)
-    described = deployment_of(journal, deployment)
+    described = deployment_to_read(journal, deployment)
     found = summarise(journal, described)
     LogFaults().take_all(found)
     if as_json:

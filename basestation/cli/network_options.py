@@ -1,6 +1,6 @@
 """The options for the network and its sources, the same in all commands that talk to gateways.
 
-The command line comes first, then the environment, then the deployment, and last what is in this folder or plugged in.
+Precedence: the command line, the environment, the deployment, then this folder and the attached ports.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def deployment_option(function: F) -> F:
 
 
 def find_deployment(given: Path | None, key: Path | None = None) -> Deployment:
-    """The deployment that was named, or the one in this folder, with its key if it has one: from `key` or beside it."""
+    """The given deployment, or the one in this folder, with its key, if any, from the file `key` or beside it."""
     if given is None:
         if not HERE.exists():
             raise click.UsageError(
-                "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or go where a deployment.toml is"
+                "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or go to a deployment.toml's folder"
             )
         common.note(f"using {HERE}")
     path = given or HERE
@@ -65,7 +65,7 @@ def find_deployment(given: Path | None, key: Path | None = None) -> Deployment:
 
 
 def served_at(option: str, where: str) -> tuple[str, int | None]:
-    """The host and port that an option such as --web names: HOST, PORT or HOST:PORT; this machine without a host."""
+    """The host and port in an option such as --web: HOST, PORT or HOST:PORT; without a host, this machine."""
     host, digits = ("", where) if where.isdecimal() else split_host(where)
     port = None if digits is None else port_number(digits)
     if digits is not None and port is None:
@@ -78,8 +78,8 @@ def served_at(option: str, where: str) -> tuple[str, int | None]:
 def warn_if_everywhere(option: str, address: str) -> None:
     if is_everywhere(address):
         common.note(
-            f"{option} {address}: everybody on every network that this machine is in can connect; "
-            "give one address of this machine to be reached there alone",
+            f"{option} {address}: every machine on all networks of this machine can connect; "
+            "give one address of this machine to be reached only there",
             style="yellow",
         )
 
@@ -92,9 +92,9 @@ def open_sources(
     *,
     named: bool,
 ) -> list[Source]:
-    """Open the sources that were given or can be found: `SourceError` if there is none, wrong usage if one is none.
+    """Open the sources that were given or found: `SourceError` without any, a usage error for a wrong one.
 
-    They tell the user what goes on by `say`. `named`: somebody named the deployment; it did not merely lie here.
+    Their notes for the user go to `say`. `named`: the deployment was given, not just found in this folder.
     """
     chosen = choose(given, os.environ, deployment.observer.source)
     if chosen.why:
@@ -103,7 +103,7 @@ def open_sources(
         for text in chosen.texts:
             _refuse_if_it_acts(text)
     if len(chosen.texts) > MOST_SOURCES:
-        raise SourceError(f"{len(chosen.texts)} sources: the log tells {MOST_SOURCES} apart")
+        raise SourceError(f"{len(chosen.texts)} sources: a log can have {MOST_SOURCES}")
     settings = SourceOptions(deployment=deployment, patient=patient, say=say)
     try:
         return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]
@@ -112,10 +112,10 @@ def open_sources(
 
 
 def _refuse_if_it_acts(text: str) -> None:
-    """A deployment that merely lies in this folder may be anybody's: its sources may read, and no more."""
+    """A deployment found in this folder may be a stranger's: its sources may only read."""
     kind = Spec.parse(text).kind
     if (kind in KINDS and kind not in READERS) or kind in [entry.name for entry in plugged_in()]:
         raise SourceError(
-            f"{HERE}, which lies in this folder, names the source {text}, which can write files or start programs: "
-            f"if you want that, say --deployment {HERE}, or give the source yourself"
+            f"{HERE} in this folder names the source {text}, which can write files or start programs: "
+            f"to allow that, give --deployment {HERE}, or give the source yourself"
         )

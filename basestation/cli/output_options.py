@@ -1,16 +1,15 @@
-"""The options of `listen` for what others read: alarms that go somewhere, and outputs."""
+"""The options of `listen` for other programs: targets of alarms, and outputs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -30,7 +29,7 @@ OPTIONS = (
         "on_alarm",
         multiple=True,
         metavar="TARGET",
-        help="Also tell alarms to a program (command:PROGRAM ARGUMENTS, without a shell; it gets JSON on its input), a "
+        help="Also send alarms to a program (command:PROGRAM ARGUMENTS, without a shell; it gets JSON on its input), a "
         "webhook (https://...) or a broker (mqtt://HOST/TOPIC). May be repeated.",
     ),
     click.option(
@@ -38,14 +37,14 @@ OPTIONS = (
         type=click.Path(path_type=Path, dir_okay=False),
         envvar="CAUSEWAY_SETTINGS",
         metavar="FILE",
-        help="Where [[alarm]] tables say the same for each run. [default: ~/.config/causeway/settings.toml, if there]",
+        help="File with [[alarm]] tables, for each run. [default: ~/.config/causeway/settings.toml, if it exists]",
     ),
     click.option(
         "--mqtt",
         envvar="CAUSEWAY_MQTT",
         metavar="URL",
         help="Publish deliveries, values, health and alarms: mqtt://[USER:PASSWORD@]HOST[:PORT][/PREFIX], or mqtts:// "
-        "for TLS. Home Assistant finds them by itself.",
+        "for TLS. Home Assistant discovers them.",
     ),
     click.option(
         "--metrics",
@@ -53,11 +52,11 @@ OPTIONS = (
         flag_value="",
         envvar="CAUSEWAY_METRICS",
         metavar="[HOST[:PORT]]",
-        help="Serve /metrics for Prometheus, on this machine's port 9532 unless HOST and PORT say otherwise.",
+        help="Serve /metrics for Prometheus. [default: this machine's port 9532]",
     ),
 )
-PICTURE_S = 10.0  # between two pictures of the station for the outputs
-ASKING_S = 2.0  # that a scrape waits for a picture
+PICTURE_S = 10.0  # between two snapshots of the station for the outputs
+ASKING_S = 2.0  # for which a scrape waits for a snapshot
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Outputs:
     metrics: str | None
 
     def open(self, deployment: Deployment, voice: Voice) -> OpenOutputs:
-        """Make the sinks; a usage error if one can't be asked for like this, a fault if it can't be had."""
+        """Make the sinks; a usage error for wrong values, a fault if an output is not available."""
         opened = OpenOutputs(voice)
         try:
             opened.add_all(self._sinks(deployment, opened))
@@ -82,7 +81,7 @@ class Outputs:
         return opened
 
     def _sinks(self, deployment: Deployment, opened: OpenOutputs) -> Iterator[Sink]:
-        """The sinks, one after the other. Their modules are imported here: without outputs, `listen` starts sooner."""
+        """The sinks. Their modules are imported here, so that `listen` without outputs starts sooner."""
         from basestation.outputs.alarm_targets import AlarmRoute, AlarmSink
         from basestation.outputs.settings import load_settings
 
@@ -112,7 +111,7 @@ def _serve_metrics(where: tuple[str, int | None], deployment: Deployment, opened
 
 
 class Voice:
-    """Lets sources and outputs, which may have threads of their own, speak to the user: through the views in a run."""
+    """Notes of sources and outputs, from any thread, for the user: during a run they go through its views."""
 
     def __init__(self) -> None:
         self._stage: Stage | None = None
@@ -138,7 +137,7 @@ class Voice:
 
 
 class OpenOutputs:
-    """The outputs of a run. `sinks` belong to its stage, which closes them."""
+    """The outputs of a run. The stage closes the `sinks`."""
 
     def __init__(self, voice: Voice) -> None:
         self.voice = voice
@@ -148,7 +147,7 @@ class OpenOutputs:
 
     @property
     def sinks(self) -> list[Sink]:
-        """The outputs, and before them who gives them a last picture at the end."""
+        """The outputs, after this object, which gives them a last snapshot at the end."""
         return [self, *self._outputs] if self._outputs else []
 
     def add_all(self, outputs: Iterator[Sink]) -> None:
@@ -156,7 +155,7 @@ class OpenOutputs:
             self._outputs.append(output)
 
     def begin(self, stage: Stage) -> None:
-        """The event loop runs, and the stage is about to."""
+        """Called in the event loop, before the stage runs."""
         self._stage, self._loop = stage, asyncio.get_running_loop()
         self.voice.use(stage)
         if self._takers():
@@ -166,7 +165,7 @@ class OpenOutputs:
         pass
 
     def close(self) -> None:
-        """The stage ends; or, without one, nothing was begun."""
+        """Give a last snapshot; if no run began, close the outputs."""
         if self._stage is None:
             for output in self._outputs:
                 output.close()
@@ -174,12 +173,12 @@ class OpenOutputs:
             self._give_picture(self._stage)
 
     def picture(self) -> Snapshot | None:
-        """A picture of the station, from any thread; None while there is none, or the loop is busy."""
+        """A snapshot of the station, from any thread; None outside a run, or if the loop is busy."""
         stage, loop = self._stage, self._loop
         if stage is None or loop is None or stage.ended:
             return None
         answer: Future[Snapshot] = Future()
-        with contextlib.suppress(RuntimeError, TimeoutError):  # the loop is closed, or does not come to it
+        with contextlib.suppress(RuntimeError, TimeoutError):  # the loop is closed, or busy
             loop.call_soon_threadsafe(lambda: answer.set_result(stage.snapshot()))
             return answer.result(ASKING_S)
         return None
@@ -200,12 +199,4 @@ class OpenOutputs:
                 taker.take_snapshot(snapshot)
 
 
-def options(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command these options, as the parameter `outputs`."""
-
-    @functools.wraps(function)
-    def command(*args: Any, **given: Any) -> None:
-        asked = {field.name: given.pop(field.name) for field in fields(Outputs)}
-        function(*args, outputs=Outputs(**asked), **given)
-
-    return common.add_options(OPTIONS)(command)
+options = common.grouped(OPTIONS, Outputs, "outputs")

@@ -1,11 +1,10 @@
-"""`basestation ports`: list the serial ports of this machine, and say why one can't be opened."""
+"""`basestation ports`: list the serial ports of this machine, and why one can't be opened."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from basestation.cli import common
@@ -22,7 +21,7 @@ from basestation.sources import ports
 )
 @common.json_option
 def command(as_json: bool) -> None:
-    """List the serial ports that are attached, the likeliest gateway first, and try whether each can be opened.
+    """List the attached serial ports, the likeliest gateway first, and try to open each.
 
     With --json it prints one object for each port; `trouble` is null, gone, permission, busy or failed.
     """
@@ -60,10 +59,7 @@ def _plain(port: ports.SerialPort, trouble: ports.Trouble | None) -> dict[str, A
 
 
 def _table(rows: list[tuple[ports.SerialPort, ports.Trouble | None]]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("port", no_wrap=True)
-    for name in ("USB id", "serial number", "description", "likely", "open?"):
-        table.add_column(name)
+    table = common.table("port", "USB id", "serial number", "description", "likely", "open?")
     for port, trouble in rows:
         state = "yes" if trouble is None else f"no: {trouble.kind}"
         table.add_row(

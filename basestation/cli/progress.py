@@ -19,8 +19,8 @@ SHOWN_AFTER = 2.0  # seconds
 def progress(total: int | None, description: str, line: str = "") -> Iterator[Callable[..., None]]:
     """Show a bar on standard error if the work takes longer than two seconds; give ``advance(count=1)``.
 
-    Where standard error is no terminal, `line` is printed at that time instead, if there is one. A `total` that is not
-    known is None.
+    If standard error goes elsewhere than to a terminal, print `line` instead, unless it is empty. `total` is None if it
+    is not known.
     """
     draws = common.err.is_terminal and not common.err.is_dumb_terminal
     bar = Progress(

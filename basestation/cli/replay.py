@@ -45,18 +45,17 @@ from packet_formats.deployment import DeploymentError
 def command(
     log: Path, pace: float | None, deployment: Path | None, key: Path | None, choices: live_options.Choices
 ) -> None:
-    """Play a LOG back: the same deliveries as when it was made, or those of another policy.
+    """Play a LOG back: the same deliveries as live, or those of another policy.
 
-    The policy is the run's, and changes where the run changed it, unless --policy, --phi, --tolerate or --deployment is
-    given. Messages with MICs are checked if the key is at hand, by --key or beside the file of --deployment; otherwise
-    they are taken unchecked, and the summary says how many.
+    The policy is the run's, with the run's changes, unless --policy, --phi, --tolerate or --deployment is given.
+    Messages with MICs are checked if there is a key, by --key or beside the file of --deployment; without the key they
+    are accepted, and the summary counts them.
 
     LOG is a run's folder, or a folder that holds one run. --for counts seconds of the log.
     """
     try:
         journal = read_journal(log)
-        described = common.load_deployment(deployment) if deployment else journal.deployment
-        described = common.with_key(described, deployment, key, needed=False)
+        described = common.deployment_of(journal, deployment, key)
         completed = _as_it_was(choices, journal.header, deployment is None)
         if completed.policy != choices.policy:
             journal.check_policy(described)
@@ -97,7 +96,7 @@ def command(
 
 
 def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) -> live_options.Choices:
-    """The choices, completed by what the run began with."""
+    """The choices; the run's own settings where none was given."""
     if choices.allowance is None and header.allowance_ns is not None:
         choices = replace(choices, allowance=header.allowance_ns / 1e6)
     if by_the_log and choices.policy is None and choices.tolerate is None and header.policy:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import click
 from rich.box import SIMPLE_HEAD
@@ -18,8 +18,9 @@ from basestation.causality.schemes import Scheme, TimedScheme
 from basestation.causality.schemes.scheme import Carry, Count
 from basestation.cli import common
 from basestation.cli.progress import progress
+from basestation.cli.reading_option import reading_option
 from basestation.simulator import topology
-from basestation.simulator.options import MEANINGS, PRESETS, READINGS, OptionError, WorldOptions
+from basestation.simulator.options import MEANINGS, PRESETS, OptionError, WorldOptions
 from basestation.simulator.simulation import (
     Measurement,
     MemoryFault,
@@ -33,7 +34,6 @@ from basestation.simulator.simulation import (
 )
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
-from packet_formats.phrases import did_you_mean
 from packet_formats.schemes import (
     LEDGER,
     PHI_POLICIES,
@@ -66,7 +66,7 @@ class Entries(click.ParamType[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to run, from the options and the deployment together."""
+    """The run that options and deployment ask for."""
 
     options: WorldOptions
     schemes: tuple[Scheme, ...]
@@ -75,29 +75,7 @@ class Request:
     fault: MemoryFault | None
 
 
-class ReadingType(click.ParamType[Any]):
-    """One reading and its value, as NAME=VALUE."""
-
-    name = "NAME=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        name, equals, chosen = str(value).partition("=")
-        if not equals:
-            self.fail(f"write NAME=VALUE, not {value!r}", param, ctx)
-        if name not in READING_VALUES:
-            hint = did_you_mean(name, READING_VALUES) or f"; they are {', '.join(READING_VALUES)}"
-            self.fail(f"there is no reading {name!r}{hint}", param, ctx)
-        if chosen not in READING_VALUES[name]:
-            self.fail(f"{name} is one of {', '.join(READING_VALUES[name])}, not {chosen!r}", param, ctx)
-        return name.replace("-", "_"), chosen
-
-
 FILE = click.Path(path_type=Path)
-READING_VALUES: dict[str, tuple[str, ...]] = {
-    name.replace("_", "-"): get_args(get_type_hints(WorldOptions)[name]) for name in READINGS
-} | {"ties": get_args(Ties)}
-TIES_HELP = "What decides between equal stamps of one mote."
-READINGS_HELP = "; ".join(f"{name} ({', '.join(values)})" for name, values in READING_VALUES.items())
 MAIN_OPTIONS = [
     common.deployment_option(required=False),
     *(
@@ -131,7 +109,7 @@ MAIN_OPTIONS = [
         type=common.FiniteFloat(0, 100),
         metavar="PERCENT",
         multiple=True,
-        help="Deliver by the ledger, which waits only as long as at most so many per cent of the messages are in a "
+        help="Deliver by the ledger, which adapts its wait so that at most this share of the messages is in a "
         "violation; repeatable. 0 is exact.",
     ),
     click.option(
@@ -142,7 +120,7 @@ MAIN_OPTIONS = [
 NETWORK_OPTIONS = [
     *(
         common.field_option(WorldOptions, name, MEANINGS[name])
-        for name in ("epsilon", "delta", "gateways", "delay_law", "events_per_tick", "period", "window")
+        for name in ("epsilon", "delta", "gateways", "events_per_tick", "period", "window")
     ),
     click.option(
         "--hops",
@@ -158,7 +136,7 @@ NETWORK_OPTIONS = [
         type=common.FiniteFloat(0),
         help="Distance at which a mote is still heard, in the unit of --positions.",
     ),
-    click.option("--links", type=FILE, help="Who hears whom: lines of sender, receiver, probability."),
+    click.option("--links", type=FILE, help="The links: lines of sender, receiver, probability."),
     click.option("--gateway", type=int, help="The observer's id in that file. [default: the first]"),
 ]
 STAMP_OPTIONS = [
@@ -187,9 +165,10 @@ STAMP_OPTIONS = [
 FAULT_OPTIONS = [
     common.field_option(WorldOptions, "loss", MEANINGS["loss"]),
     click.option(
-        "--corrupt", type=click.Choice(["one", "all"]), help="Overwrite the state of one mote, or of all."
+        "--corrupt",
+        type=click.Choice(["one", "all"]),
+        help="Overwrite the state of one mote, or of all, after half of the messages.",
     ),
-    click.option("--corrupt-after", type=int, help="After which message. [default: the middle one]"),
 ]
 READING_OPTIONS = [
     click.option(
@@ -200,28 +179,16 @@ READING_OPTIONS = [
         help="paper fits the paper's results best. network measures delays in real time and loses what comes later "
         "than G2 allows: `plan` simulates this. measured is the same without that loss.",
     ),
-    click.option(
-        "--reading",
-        "readings",
-        type=ReadingType(),
-        multiple=True,
-        help=f"Change one reading of the preset; repeatable. The readings: {READINGS_HELP}.",
-    ),
-    # Each reading was an option once. They still work, for the scripts that use them.
-    *(
-        common.field_option(WorldOptions, name, MEANINGS[name], default=None, hidden=True)
-        for name in READINGS
-    ),
-    click.option("--ties", type=click.Choice(get_args(Ties)), hidden=True, help=TIES_HELP),
+    reading_option("Change one reading of the preset", {"ties": get_args(Ties)}),
 ]
 PANELS = {
     "Network": (
-        "epsilon", "delta", "gateways", "delay_law", "events_per_tick", "period", "window",
+        "epsilon", "delta", "gateways", "events_per_tick", "period", "window",
         "hops", "positions", "reach", "links", "gateway",
     ),
     "Stamp": ("entries", "count", "counter_bits", "carry", "modulus"),
-    "Faults": ("loss", "corrupt", "corrupt_after"),
-    "Readings of the paper's model": ("preset", "readings", *READINGS, "ties"),
+    "Faults": ("loss", "corrupt"),
+    "Readings of the paper's model": ("preset", "readings"),
 }  # fmt: skip
 
 
@@ -296,16 +263,14 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
 
 
 def _with_readings(given: dict[str, Any]) -> dict[str, Any]:
-    """The readings of the preset, changed by --reading, or by the option that a reading once was."""
+    """The readings of the preset, changed by --reading."""
     given = dict(given)
     usual = PRESETS[given.pop("preset")] | {"ties": "sequence"}
-    asked = dict(given.pop("readings"))
-    old = {name: given[name] for name in usual if given[name] is not None}
-    return given | usual | old | asked
+    return given | usual | dict(given.pop("readings"))
 
 
 def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """Take from the deployment what the command line leaves open; its stamp settings, only for its own scheme."""
+    """Add the deployment's settings that no option sets; those of its stamp only for its own scheme."""
     path = given.pop("deployment")
     said = {
         name
@@ -321,7 +286,7 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
     described = common.load_deployment(path)
     offered = _network_settings(described)
     if "tolerates" in said:
-        del offered["policies"]  # another was asked for
+        del offered["policies"]  # the ledger was asked for
     elif "policies" in said:
         del offered["tolerates"]
     if any(refusal(described.observer.policy, name) for name in given["schemes"]):
@@ -424,10 +389,7 @@ def _asked(schemes: Sequence[str], entries: Sequence[int | str]) -> Iterator[tup
 
 
 def _deliveries(schemes: Sequence[Scheme], given: dict[str, Any]) -> Iterator[tuple[PolicyChoice, ...]]:
-    """How each scheme's stamps are delivered. What is asked for and cannot be done is refused.
-
-    Every policy must suit a scheme, and every scheme must have a policy that suits it.
-    """
+    """The policies for each scheme. Every policy must suit a scheme, and every scheme must have one that suits it."""
     asked = dict.fromkeys([*given["policies"], *([LEDGER] if given["tolerates"] else [])])
     for policy in asked:
         if reason := _refused([policy], schemes):
@@ -459,15 +421,10 @@ def _choices(policy: str, phis: Sequence[int], tolerates: Sequence[float]) -> It
 
 
 def _fault(options: WorldOptions, given: dict[str, Any]) -> MemoryFault | None:
-    which, after = given["corrupt"], given["corrupt_after"]
-    if which is None:
-        if after is not None:
-            raise OptionError("corrupt-after", after, "needs --corrupt")
+    if given["corrupt"] is None:
         return None
-    after = options.messages // 2 if after is None else after
-    if not 0 <= after < options.messages:
-        raise OptionError("corrupt-after", after, f"there are messages 0 to {options.messages - 1}")
-    return MemoryFault(tuple(range(options.motes)) if which == "all" else (0,), after)
+    motes = range(options.motes) if given["corrupt"] == "all" else (0,)
+    return MemoryFault(tuple(motes), options.messages // 2)
 
 
 def _measure_all(
@@ -487,7 +444,7 @@ def _measure_all(
 
 
 def _trace_deployment(request: Request, folder: Path) -> Deployment:
-    """The deployment for the trace of this request. What can't be a trace is refused before the simulation."""
+    """The deployment for the trace of this request, or an error before the simulation if no trace is possible."""
     from basestation.simulator.simulated_trace import deployment_for
 
     check_new(folder)

@@ -20,11 +20,11 @@ from rich.table import Table
 from basestation.cli import INTERRUPTED, common
 from basestation.cli.progress import progress
 from basestation.simulator.topology import TopologyError
-from basestation.testbed import engine, faults, images, pcap, sensors, topologies, truth_log
+from basestation.testbed import capture, emulator, faults, images, sensors, topologies, truth_log
+from basestation.testbed.emulator import OpenPort, TestbedRun
 from basestation.testbed.energy import JOINING, Battery
-from basestation.testbed.engine import OpenPort, TestbedRun
 from basestation.testbed.judge import judge
-from basestation.testbed.scenario import PPM, Port, ScenarioError, ScenarioNetwork
+from basestation.testbed.scenario import Port, ScenarioError, ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in, refuse_too_many
 from basestation.testbed.testbed_report import ARRIVE, TestbedReport, lines_of, too_few
 from basestation.testbed.topologies import RadioTopology, Wanted
@@ -42,10 +42,11 @@ TROUBLE = (
     faults.FaultError,
     sensors.SensorsError,
     images.FirmwareImageError,
-    engine.EngineError,
-    pcap.PcapError,
+    emulator.EmulatorError,
+    capture.PcapError,
     truth_log.TruthError,
 )
+PARENT = "CAUSEWAY_TESTBED_PARENT"  # the id of a process with which this one ends
 MOST_PACE = 1e6
 MOST_MOTES = 1000
 SHAPES = ("grid", "line")
@@ -85,17 +86,11 @@ NETWORK_OPTIONS = [
         help="grid, line, lits:FILE (id, x, y), gains:FILE (TOSSIM) or links:FILE (sender receiver p).",
     ),
     click.option(
-        "--spacing",
-        type=common.FiniteFloat(0.001, 1e6),
-        default=10.0,
-        help="Distance between neighbours in a grid or line.",
-        show_default=True,
-    ),
-    click.option(
         "--range",
         "reach",
         type=common.FiniteFloat(0.001, 1e6),
-        help="Range of a mote. [default: just enough for the deployment's hops]",
+        help="Range of a mote; in a grid or line neighbours are 10 apart. [default: just enough for the deployment's "
+        "hops]",
     ),
     click.option(
         "--gateway", "named", type=int, multiple=True, help="Id of a gateway in the file; repeatable."
@@ -107,13 +102,6 @@ NETWORK_OPTIONS = [
         help="The share of frames that each link loses by chance. [default: 0]",
     ),
     click.option("--noise", type=FILE, help="Noise readings in dBm: one line per millisecond."),
-    click.option(
-        "--ppm",
-        type=common.FiniteFloat(0, 200),
-        default=PPM,
-        show_default=True,
-        help="Error of the crystals.",
-    ),
     click.option(
         "--rate",
         type=common.FiniteFloat(0.001, 100),
@@ -144,13 +132,13 @@ RUN_OPTIONS = [
         "--faults",
         "timeline",
         type=FILE,
-        help="A TOML timeline of what goes wrong (docs/reference/testbed.md).",
+        help="A TOML timeline of faults (docs/reference/testbed.md).",
     ),
     click.option(
         "--sensors",
         "readings",
         type=FILE,
-        help="A CSV of what the sensors show: time,mote,sensor,value (docs/reference/testbed.md).",
+        help="A CSV of sensor readings: time,mote,sensor,value (docs/reference/testbed.md).",
     ),
     click.option(
         "--port", type=click.IntRange(0, 65535), help="TCP port of the first gateway; the next ones follow."
@@ -163,7 +151,6 @@ RUN_OPTIONS = [
         help="Link this path to a gateway's pty; one for each gateway.",
     ),
     click.option("--wait", is_flag=True, help="Start when every port has a client."),
-    click.option("--parent", type=common.Whole(1), hidden=True),  # the process without which it ends
 ]
 ENERGY_OPTIONS = [
     click.option(
@@ -177,7 +164,7 @@ ENERGY_OPTIONS = [
         "--energy-from",
         "since",
         type=common.FiniteFloat(0),
-        help="Count charge from this second on, when the network has found itself. [default: with a schedule "
+        help="Count charge from this second on, when all motes have joined. [default: with a schedule "
         f"{JOINING:g}, if the run is longer; else 0]",
     ),
     click.option(
@@ -187,12 +174,6 @@ ENERGY_OPTIONS = [
         show_default=True,
         help="What a whole mote draws asleep, in uA: measure yours.",
     ),
-    click.option(
-        "--start-cycles",
-        type=click.IntRange(1, 65536),
-        help="Cycles that a processor takes to start after power-save, by its fuses: 16384 (2.2 ms), 1024, 258, 6. "
-        "[default: 16384]",
-    ),
 ]
 RESULT_OPTIONS = [
     click.option("--truth", "log", type=FILE, help="Write the truth log to this file."),
@@ -200,7 +181,6 @@ RESULT_OPTIONS = [
         "--pcap", "capture", type=FILE, help="Write the frames on the air to this file, for Wireshark."
     ),
     click.option("--keep", type=FILE, help="Keep the scenario and the images in this folder."),
-    click.option("--images", "build", type=FILE, help="Use the images in this build folder of `pio run`."),
     click.option(
         "--check",
         is_flag=True,
@@ -210,10 +190,10 @@ RESULT_OPTIONS = [
 
 
 PANELS = {
-    "Topology and radio": ("topology", "spacing", "reach", "named", "noise", "ppm"),
-    "Energy": ("capacity", "since", "asleep", "start_cycles"),
+    "Topology and radio": ("topology", "reach", "named", "noise"),
+    "Energy": ("capacity", "since", "asleep"),
     "Ports": ("port", "ptys", "wait"),
-    "Files": ("log", "capture", "keep", "build"),
+    "Files": ("log", "capture", "keep"),
 }
 
 
@@ -234,7 +214,7 @@ PANELS = {
 @common.add_options([*NETWORK_OPTIONS, *RUN_OPTIONS, *ENERGY_OPTIONS, *RESULT_OPTIONS])
 @common.json_option
 def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
-    """Run the real firmware on emulated motes that share one radio channel, and report what really happened.
+    """Run the real firmware on emulated motes that share one radio channel, and report what happened.
 
     Each DEPLOYMENT is a network of its own; all of them share the channel. The default is examples/micaz.toml. A
     gateway is reached at network@127.0.0.1:PORT, as raw bytes of its serial line.
@@ -261,9 +241,9 @@ def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
 
 
 def _should_arrive(deployments: Sequence[Deployment], given: dict[str, Any]) -> float:
-    """The least share of messages that these networks should bring; 0 where nobody knows what is lost on purpose.
+    """The least share of messages that these networks should bring; 0 where the intended losses are not known.
 
-    With --loss it is what would arrive if nothing were sent twice: motes do better.
+    With --loss it is the share that would arrive without retransmissions: motes do better.
     """
     if given["timeline"] or given["noise"] or given["topology"].startswith(("links:", "gains:")):
         return 0.0
@@ -272,12 +252,12 @@ def _should_arrive(deployments: Sequence[Deployment], given: dict[str, Any]) -> 
 
 
 def _found_itself(deployments: Sequence[Deployment], seconds: float | None) -> float:
-    """From which second on charge counts: while motes join they listen for long."""
+    """The second from which on charge counts: while motes join, they listen for long."""
     if all(deployment.schedule is None for deployment in deployments):
         return 0.0
     if seconds is None or seconds > JOINING:
         return JOINING
-    common.note(f"Days count the time in which the network finds itself, too: it takes up to {JOINING:g} s.")
+    common.note(f"Days include the time in which motes join, up to {JOINING:g} s.")
     return 0.0
 
 
@@ -291,7 +271,7 @@ def _refuse_odd(given: dict[str, Any]) -> None:
     if kind == "lits" and given["reach"] is None:
         raise click.UsageError("lits needs --range: how far a mote is heard")
     if kind in ("gains", "links") and given["reach"] is not None:
-        raise click.UsageError(f"--range means nothing with {kind}: the file says who hears whom")
+        raise click.UsageError(f"--range means nothing with {kind}: the file has the links")
     if kind in SHAPES and given["named"]:
         raise click.UsageError("--gateway is an id in a file; a grid or a line has none")
     if None not in (given["seconds"], given["since"]) and given["since"] >= given["seconds"]:
@@ -309,26 +289,24 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
     networks = networks_in(deployments, topology)
     boards = {node: network.deployment.network.board for network in networks for node in network.nodes}
     if given["capture"] is not None:
-        pcap.check(boards.values())
+        capture.check(boards.values())
     script = faults.load(given["timeline"], networks) if given["timeline"] else ()
     script += sensors.load(given["readings"], networks) if given["readings"] else ()
     with _folder(given["keep"]) as folder:
         wish = _wish(given, networks, script, folder)
         _describe(networks, topology)
         programs = {
-            network.name: images.programs_for(
-                network.deployment, given["rate"], given["build"], given["app"], common.note
-            )
+            network.name: images.programs_for(network.deployment, given["rate"], given["app"], common.note)
             for network in networks
         }
         scenario = assemble(networks, topology, programs, folder, wish)
         text = scenario.text()
         (folder / "scenario.txt").write_text(text)
         log = given["log"] or folder / "truth.jsonl"
-        with engine.start(engine.build(say=common.note), text, log) as run:
-            whole = _watch(run, wish, networks, given["parent"])
+        with emulator.start(emulator.build(say=common.note), text, log) as run:
+            whole = _watch(run, wish, networks)
         if given["capture"] is not None:
-            pcap.write(given["capture"], truth_log.read(log), boards)
+            capture.write(given["capture"], truth_log.read(log), boards)
         battery = Battery(given["capacity"], given["since"], given["asleep"] / 1000)
         return judge(truth_log.read(log), networks, battery), whole
 
@@ -344,7 +322,7 @@ def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> Radio
     if kind in SHAPES:
         lay_out = topologies.grid if kind == "grid" else topologies.line
         hops = min(one.hops for one in described)
-        return lay_out(given["motes"] or most, gateways, hops, given["spacing"], given["reach"], margin)
+        return lay_out(given["motes"] or most, gateways, hops, reach=given["reach"], margin=margin)
     wanted = Wanted(given["motes"], gateways, given["named"], margin)
     found = _from_file(kind, Path(name), given["reach"], wanted)
     if wanted.motes is None and found.motes > most:
@@ -367,7 +345,6 @@ def _wish(
     noise = given["noise"]
     return Wish(
         seed=given["seed"],
-        ppm=given["ppm"],
         pace=pace,
         seconds=given["seconds"],
         ports=_ports(given, sum(len(network.gateways) for network in networks), pace),
@@ -375,12 +352,11 @@ def _wish(
         readings=None if noise is None else _plain_text(noise, folder),
         script=script,
         states=given["since"],
-        start_cycles=given["start_cycles"],
     )
 
 
 def _ports(given: dict[str, Any], gateways: int, pace: float) -> tuple[Port, ...]:
-    """The gateways' ports. A run as fast as possible has none unless asked for: their numbers would differ each
+    """The gateways' ports. A run as fast as possible opens none unless asked to: their numbers would differ each
     time."""
     first, ptys = given["port"], given["ptys"]
     if first is None and not ptys and pace == 0:
@@ -429,14 +405,15 @@ def _describe(networks: Sequence[ScenarioNetwork], topology: RadioTopology) -> N
             far = sum(found is None or found > allowed for found in hops)
             common.note(
                 f"{network.name}: {many(far, 'mote is', 'motes are')} more than the deployment's "
-                f"{many(allowed, 'hop')} away, or have no way at all: --range or --spacing changes that",
+                f"{many(allowed, 'hop')} away, or have no way at all: --range changes that",
                 style="yellow",
             )
 
 
-def _watch(run: TestbedRun, wish: Wish, networks: Sequence[ScenarioNetwork], parent: int | None) -> bool:
-    """Say how to connect, and wait for the end; True if the run ended by itself."""
+def _watch(run: TestbedRun, wish: Wish, networks: Sequence[ScenarioNetwork]) -> bool:
+    """Print the addresses, and wait for the end; True if the run ended by itself."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no engine is left behind
+    parent = os.environ.get(PARENT)
     try:
         for port in run.ports(len(wish.ports)):
             common.note(_where(port, networks))
@@ -447,8 +424,8 @@ def _watch(run: TestbedRun, wish: Wish, networks: Sequence[ScenarioNetwork], par
             done = 0
             while run.running:
                 run.wait(LOOK)
-                if parent is not None and os.getppid() != parent:
-                    raise KeyboardInterrupt  # it was killed, and could tell nobody
+                if parent is not None and os.getppid() != int(parent):
+                    raise KeyboardInterrupt  # the parent was killed, and could not end this process
                 now = int(run.seconds())
                 advance(max(now - done, 0))
                 done = max(now, done)

@@ -1,4 +1,4 @@
-"""The live page of `listen` and `replay`: where it is served, and for how long."""
+"""The live page of `listen` and `replay`: its address, and how long it is served."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from basestation.live.runner import LineLog, Stage
     from basestation.live.station import Station
     from basestation.web.access import Access
+    from basestation.web.server import PageServer
 
 PORT = 8080
-LINGER_SECONDS = 0.1  # between two looks whether it is over
+LINGER_SECONDS = 0.1  # between two checks for the end
 
 
 @dataclass(frozen=True)
 class WebChoice:
-    """What was asked for on the command line, as it is bound."""
+    """The options of the page, with its socket bound."""
 
     listening: socket.socket
     host: str
@@ -48,7 +49,7 @@ class WebChoice:
 
 
 def choose(where: str, control: bool) -> WebChoice:
-    """Bind the address of `--web`. Any but loopback gets a token, and whichever if one was given."""
+    """Bind the address of `--web`. Any address but loopback needs a token; with CAUSEWAY_WEB_TOKEN loopback, too."""
     _need_the_extra()
     from basestation.web.access import Access, new_token, own_names
 
@@ -74,13 +75,13 @@ def _given_token() -> str | None:
     token = os.environ.get("CAUSEWAY_WEB_TOKEN")
     if token is not None and (len(token) < LEAST_TOKEN or not token.isascii() or not token.isalnum()):
         common.fail(
-            f"CAUSEWAY_WEB_TOKEN: a token has at least {LEAST_TOKEN} letters and digits, and nothing else"
+            f"CAUSEWAY_WEB_TOKEN: a token has at least {LEAST_TOKEN} characters, only letters and digits"
         )
     return token
 
 
 def _bind(host: str, port: int | None) -> socket.socket:
-    """A socket on this port; without one, on 8080 or, if that is taken, on any that is free."""
+    """A socket on this port; without a port, on 8080 or, if that is taken, on a free one."""
     try:
         if port is not None:
             return _bound(host, port)
@@ -91,12 +92,12 @@ def _bind(host: str, port: int | None) -> socket.socket:
         reason = "no such host" if isinstance(error, socket.gaierror) else error.strerror
         common.fail(f"--web: can't serve on {host}{'' if port is None else f', port {port}'}: {reason}")
     except UnicodeError:
-        common.fail(f"--web: {host!r} is no host")
+        common.fail(f"--web: {host!r} is not a host")
 
 
 def _bound(host: str, port: int) -> socket.socket:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, protocol, _, address = min(found, key=lambda one: one[0])  # IPv4 if there is both
+    family, kind, protocol, _, address = min(found, key=lambda one: one[0])  # IPv4 first
     bound = socket.socket(family, kind, protocol)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -110,7 +111,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _reachable(address: str) -> str:
-    """An address of this machine that others can use; nothing is sent to find it."""
+    """An address of this machine that others can use. No packet is sent to find it."""
     family, far = (socket.AF_INET6, "2001:db8::1") if address == "::" else (socket.AF_INET, "192.0.2.1")
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -121,22 +122,20 @@ def _reachable(address: str) -> str:
 
 
 class WebPage:
-    """The page of one run: its sinks, the log that keeps the last minutes, and its server."""
+    """The page of one run: its sinks, the recent lines for trials, and its server."""
 
     def __init__(
         self, chosen: WebChoice, station: Station, sources: Sequence[Source] = (), on_screen: bool = False
     ) -> None:
-        """`on_screen`: the full screen hides what is printed, and shows notes."""
+        """`on_screen`: the full screen hides printed text, so messages go to it as notes."""
         from basestation.live.downlink import Orders
         from basestation.web.feed import Feed
-        from basestation.web.server import PageServer
         from basestation.web.trial import RecentLines
 
         self._chosen, self._station = chosen, station
         self._feed = Feed(station)
         self._orders = Orders(sources, station.deployment, station.timeline.network_time) if sources else None
         self._patient = not all(source.live for source in sources) or not sources
-        self._recent_of, self._server_of = RecentLines, PageServer
         self.recent = RecentLines()
         self._server: PageServer | None = None
         self._on_screen = on_screen
@@ -147,8 +146,10 @@ class WebPage:
         return [self._feed, *([self._orders] if self._orders else [])]
 
     def keep(self, log: LineLog | None) -> LineLog:
-        """A log that keeps what the page needs, before this one."""
-        self.recent = self._recent_of(log, self._pause)
+        """A log before this one that keeps the lines that the page needs."""
+        from basestation.web.trial import RecentLines
+
+        self.recent = RecentLines(log, self._pause)
         return self.recent
 
     def _pause(self) -> None:
@@ -165,8 +166,10 @@ class WebPage:
         began_ms: float | None = None,
         folder_at: Callable[[float], Path] | None = None,
     ) -> None:
-        """Serve while the run goes on, and after its end, if `stay`, until it is stopped."""
-        self._server = self._server_of(
+        """Serve during the run and, if `stay`, after its end until it is stopped."""
+        from basestation.web.server import PageServer
+
+        self._server = PageServer(
             stage,
             self._feed,
             self._chosen.access,
@@ -191,4 +194,4 @@ class WebPage:
             await self._server.stop()
             self._chosen.listening.close()
             if self._server.fault is not None:
-                common.note(f"the page's server has failed: {self._server.fault!r}", style="yellow")
+                common.note(f"the page's server failed: {self._server.fault!r}", style="yellow")

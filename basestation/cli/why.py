@@ -1,11 +1,10 @@
-"""`basestation why`: the causes of one message of a log, and why it was held as long as it was."""
+"""`basestation why`: the causes of one message of a log, and the reason for its hold."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -18,27 +17,20 @@ from basestation.live.explain import Witness
 from basestation.live.runner import Player
 from basestation.live.station import Station
 from packet_formats.deployment import DeploymentError
-from packet_formats.keys import Key
 from packet_formats.phrases import many
 
 NAME = re.compile(r"(?P<source>\d+)#(?P<sequence>-?\d+)(?:@(?P<boot>[0-7]))?")
 
 
-class MessageName(click.ParamType[tuple[int, int, int | None]]):
-    """A message as the views show it."""
-
-    name = "message"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int, int | None]:
-        found = NAME.fullmatch(str(value))
-        if found is None:
-            self.fail(
-                f"{value} is no message: 7#12 is message 12 of mote 7, 7#12@2 that of its boot 2", param, ctx
-            )
-        source, sequence, boot = found.groups()
-        return int(source), int(sequence), None if boot is None else int(boot)
+def message_name(text: str) -> tuple[int, int, int | None]:
+    """A message's mote, number and boot, from its name as the views show it."""
+    found = NAME.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(
+            f"{text} does not name a message: 7#12 is message 12 of mote 7, 7#12@2 that of its boot 2"
+        )
+    source, sequence, boot = found.groups()
+    return int(source), int(sequence), None if boot is None else int(boot)
 
 
 @click.command(
@@ -50,32 +42,26 @@ class MessageName(click.ParamType[tuple[int, int, int | None]]):
     )
 )
 @click.argument("run", type=click.Path(path_type=Path))
-@click.argument("message", type=MessageName())
+@click.argument("message", type=message_name)
 @common.deployment_option(required=False)
 @common.key_option()
-@click.option("--key-from-input", is_flag=True, hidden=True)  # of the live page, which has no file of it
 @common.json_option
 def command(
     run: Path,
     message: tuple[int, int, int | None],
     deployment: Path | None,
     key: Path | None,
-    key_from_input: bool,
     as_json: bool,
 ) -> None:
-    """Say why a MESSAGE of a RUN was held as long as it was, and what led to it.
+    """Show the causes of a MESSAGE of a RUN, and why it was held.
 
-    RUN is a run's log, or a folder that holds one. MESSAGE is mote#number as the views show it, such as 7#12; if the
-    mote started anew, 7#12 is the first of that number, and 7#12@2 the one of boot 2. The log is played back by the
-    policy that it was made with.
+    RUN is a run's log, or a folder that holds one. MESSAGE is mote#number as the views show it, such as 7#12. If the
+    mote's memory was erased, 7#12 is the first message of that number, and 7#12@2 the one of boot 2. The log is played
+    back by the policy of the run.
     """
     try:
         journal = read_journal(run)
-        described = common.load_deployment(deployment) if deployment else journal.deployment
-        if key_from_input:
-            described = replace(described, key=Key(sys.stdin.buffer.read()))
-        else:
-            described = common.with_key(described, deployment, key, needed=False)
+        described = common.deployment_of(journal, deployment, key)
         station = station_of(journal, described)
         witness = Witness(station, *message)
         player = Player(station, journal.steps(lambda fault: common.note(str(fault)), described), [witness])
@@ -100,7 +86,7 @@ def command(
 
 
 def _absent(station: Station, source: int, sequence: int, boot: int | None) -> str:
-    """Why a message cannot be explained, and what to ask for instead."""
+    """Why a message cannot be explained, and which messages can."""
     motes = station.deployment.network.motes
     if source >= motes:
         return f"there is no mote {source}; the deployment has 0 to {motes - 1}"
@@ -110,4 +96,4 @@ def _absent(station: Station, source: int, sequence: int, boot: int | None) -> s
     span = counts.span
     of = "" if boot is None else f" in boot {boot}"
     there = f"{source}#{span.first} to {source}#{span.newest}"
-    return f"{source}#{sequence} never arrived{of}; of mote {source} came messages from {there}"
+    return f"{source}#{sequence} never arrived{of}; mote {source} has {there}"

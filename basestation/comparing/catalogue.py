@@ -15,22 +15,19 @@ NAMES = (UNORDERED, *names())
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is the same for all schemes: the policy and phi of the timed ones, and how long the others wait."""
+    """The terms for all schemes: policy and phi of the timed ones, and how long the others wait."""
 
     policy: str = "cbd"
     phi: int = 100
     give_up: int | None = None
-    min_wait: int | None = None
 
 
 def build(name: str, options: WorldOptions, terms: Terms) -> Scheme:
     """Build a scheme by its name, in the widths that the network needs."""
     if name != UNORDERED and descriptor(name).is_ordered:
         return build_scheme(options, name).under(terms.policy, terms.phi)
-    setting = Setting(options.motes, options.epsilon, options.delta, terms.give_up, terms.min_wait)
+    setting = Setting(options.motes, options.epsilon, options.delta, terms.give_up)
     try:
         return make_scheme(name, setting)
     except ValueError as error:
-        if terms.min_wait is None:
-            raise OptionError("scheme", name, str(error)) from None
-        raise OptionError("min_wait", terms.min_wait, str(error)) from None
+        raise OptionError("scheme", name, str(error)) from None

@@ -11,7 +11,7 @@ import numpy as np
 
 from basestation.causality.stream import Int32, Stream
 from basestation.causality.violations import Violations
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.scheme_run import Played, play
 from basestation.simulator.simulation import generate
@@ -39,9 +39,9 @@ class SweepPoint:
 class ComparisonRow:
     """The result of one scheme on one network, summed over seeds. The hold is from arrival to delivery, in ticks.
 
-    `violations_most` there are at most, where a field log does not tell all causes. `unknown` messages came and are
-    left out, since nothing tells their causes.
-    `gave_up`: messages delivered without a cause that they named. `stuck`: held for ever. Times are of our Python.
+    `violations_most` is an upper bound, where a field log does not show all causes. `unknown` messages arrived and are
+    left out, since their causes are not known. `gave_up`: messages delivered without a cause that they named.
+    `stuck`: held for ever. Times are of our Python.
     """
 
     place: SweepPoint
@@ -110,8 +110,8 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownStream:
-    """A stream with its causes, and its network. `most`: those that may be causes, where not all are known. `unknown`
-    arrivals are not in it, since nothing tells their causes."""
+    """A stream with its causes, and its network. `most`: possible causes, where not all are known. `unknown` arrivals
+    are left out, since their causes are not known."""
 
     stream: Stream
     vectors: Int32
@@ -126,7 +126,7 @@ def sweep(base: WorldOptions, axes: dict[str, Sequence[Any]]) -> list[WorldOptio
 
 
 def seeded(options: WorldOptions, seeds: int) -> list[WorldOptions]:
-    """The same network with this many different seeds."""
+    """The same network with `seeds` different seeds."""
     return [replace(options, seed=options.seed + i) for i in range(seeds)]
 
 
@@ -198,7 +198,7 @@ def _sum(found: Sequence[Violations]) -> Violations:
 
 
 def most_motes(name: str, options: WorldOptions, terms: Terms, data_bytes: int) -> int:
-    """The largest network whose stamp fits beside the header and this much data; 0 if none does, or not for long."""
+    """The largest network whose stamp fits beside the header and the data; 0 if none does, or its stamps grow."""
     if build(name, options, terms).grows:
         return 0
     room = 8 * (PAYLOAD_BYTES - HEADER_BYTES - data_bytes)

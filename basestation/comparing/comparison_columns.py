@@ -16,7 +16,7 @@ from .spread import Compared, Spot
 TEXT = ("run", "scheme", "policy")
 MOST = ("mean", "any", "pairs")
 KINDS = {int: pa.int64(), float: pa.float64()}
-# The numbers of a row that stand in the table as they are.
+# The numbers of a row that the table takes unchanged.
 SAME = {name: KINDS[hint] for name, hint in typing.get_type_hints(ComparisonRow).items() if hint in KINDS}
 
 

@@ -1,8 +1,8 @@
 """A field log as a stream of events, made from its causal graph, so that schemes can be played on it.
 
-Receptions that nothing tells of are not there. Those that are known are placed at the next send of their mote, the last
-moment that is possible. A message that never came is taken to be sent between its neighbours, and to be received by
-those who name it.
+Receptions that leave no sign in the log are missing. Known receptions are placed at the next send of their mote, the
+last possible moment. A message that never arrived is taken to be sent between its neighbours, and to be received by
+the motes that name it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .lost_names import Key, Lost, lost_names
 
 
 def field_stream(trace: Trace) -> tuple[Stream, Int32, Int32]:
-    """The stream, how many messages of each mote surely led to each message, and how many may have. Messages of which
-    nothing tells the causes are left out."""
+    """The stream, and for each message how many of each mote's messages surely led to it, and how many may have.
+    Messages whose causes are not known are left out."""
     told = trace.messages["vector"].is_valid()
     if not pc.any(told).as_py():
         raise TraceError(
@@ -65,7 +65,7 @@ class _FieldRun:
         self._lower_guesses({key for key, in_sync in read if in_sync and has_clock})
 
     def _numbers(self) -> list[list[int]]:
-        """Of each mote all numbers that it used, with those between two of a boot that never came."""
+        """Each mote's numbers, with the missing ones between two of a boot."""
         own: list[list[int]] = []
         for mote in range(self._motes):
             came = sorted(number for source, number in self._keys if source == mote)
@@ -80,7 +80,7 @@ class _FieldRun:
         return own
 
     def _known_of(self, lost: dict[Key, list[Lost]]) -> dict[Key, list[int]]:
-        """As `sure`, with the messages that never came and that stamps name."""
+        """As `sure`, with the lost messages that stamps name."""
         if not lost:
             return self.sure
         knew = {key: list(vector) for key, vector in self.sure.items()}
@@ -91,12 +91,12 @@ class _FieldRun:
                 mine[source] = max(number, mine[source])
             for source, number in enumerate(list(mine)):
                 place = bisect_right(came[source], number - (source == key[0]))
-                if place:  # what the last one before knew of, its effects know of
+                if place:  # effects know the causes of their causes
                     mine[:] = map(max, mine, knew[source, came[source][place - 1]])
         return knew
 
     def _causal_order(self) -> list[Key]:
-        """Each message after its causes; one that never came at once after the one before it."""
+        """Each message after its causes; a lost message right after the one before it."""
         order = []
         for key in sorted(
             self._keys, key=lambda key: (sum(map(self._index, range(self._motes), self._knew[key])), key)
@@ -109,7 +109,7 @@ class _FieldRun:
         return order
 
     def _lower_guesses(self, read: set[Key]) -> None:
-        """No message was sent after its effects, where no clock in its stamp says when it was sent."""
+        """Move guessed times of sending before those of the effects."""
         for key in reversed(self._order):
             for source, number in enumerate(self._knew.get(key, ())):
                 place = self._index(source, number) - (source == key[0])
@@ -147,7 +147,7 @@ class _FieldRun:
         return replace(Stream.from_tables(self._motes, *tables), arrival_heard=self._heard)
 
     def _received(self, mote: int, vector: list[int] | None, known: list[int]) -> list[Key]:
-        """The newest of each mote that it had not known of at its last send, in causal order; `known` is raised."""
+        """The newest message of each mote that it did not know at its last send, in causal order; updates `known`."""
         if vector is None:
             return []
         new = []

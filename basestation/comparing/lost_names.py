@@ -1,8 +1,8 @@
-"""Which messages that never came the stamps of a log name.
+"""The lost messages that the stamps of a log name.
 
 A name need not be a number: the barrier's is a sequence number modulo 16, and a span of ticks. The lost message was
 sent after the last one of its mote that is older than that span, and before the first that is younger. If only one
-number between these two fits the name, it is meant.
+number between these two fits the name, that is the lost message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Key = tuple[int, int]  # a mote, and a number of its own
 
 
 class Lost(NamedTuple):
-    """A message that never came, and the ticks in one of which it was sent, as a name of it tells."""
+    """A lost message, and the span of ticks in which it was sent, from its name."""
 
     key: Key
     since: int
@@ -30,7 +30,7 @@ class Lost(NamedTuple):
 
 
 def lost_names(trace: Trace, sent: Mapping[Key, int], above: Mapping[Key, int]) -> dict[Key, list[Lost]]:
-    """Of each message the lost ones that it names. `sent` and `above` have those that came, in the trace's order."""
+    """The lost messages that each message names. `sent` and `above` hold the arrived messages, in the trace's order."""
     network, clock = trace.deployment.network, trace.deployment.clock
     setting = Setting(network.motes, clock.epsilon, clock.delta, modulus=1 << clock.clock_bits)
     scheme = make_scheme(trace.deployment.stamp.scheme, setting)
@@ -57,7 +57,7 @@ def lost_names(trace: Trace, sent: Mapping[Key, int], above: Mapping[Key, int]) 
 def _messages(
     trace: Trace, scheme: Scheme, sent: Mapping[Key, int], above: Mapping[Key, int]
 ) -> Iterator[tuple[Key, Message]]:
-    """What came in sync."""
+    """The messages that arrived in sync."""
     layout = layout_of(trace.deployment)
     frames = bulk.Frames.of_payload_list(trace.messages["payload"].to_pylist(), layout)
     stamps = bulk.stamps_of(bulk.decode_data(frames, layout)[0], layout.stamp)
@@ -69,20 +69,20 @@ def _messages(
 
 
 class Chain(NamedTuple):
-    """What came of one mote, by number: so by time too."""
+    """The arrived messages of one mote, by number, and so by time."""
 
     scheme: Scheme
     messages: list[Message]
     sent: list[int]
 
     def lost(self, alias: Alias) -> int | None:
-        """The number of what goes by that name, if it never came and no other can be meant."""
+        """The number of the lost message with that name; None if it arrived, or several numbers fit."""
         first, end = bisect_left(self.sent, alias.since), bisect_right(self.sent, alias.until)
         around = self.messages[max(first - 1, 0) : end + 1]
         if first == 0 or end == len(self.messages) or around[0].above != around[-1].above:
             return None
         if any(self.scheme.alias(message) == alias.alias for message in around[1:-1]):
-            return None  # it came
+            return None  # it arrived
         numbers = {message.number for message in around}
         fitting = [
             number

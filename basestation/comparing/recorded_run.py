@@ -20,7 +20,7 @@ from .field_run import field_stream
 
 # The columns of a message that a comparison reads.
 COLUMNS = ("source", "sequence", "number", "heard", "clock", "batch", "fresh", "vector")
-FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "stamp", "heard_time")  # where there are no events
+FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "stamp", "heard_time")  # for a log without events
 
 
 def ways_to_order(trace: Trace, ours: str, papers: str) -> dict[str, ComparisonRow]:
@@ -52,7 +52,7 @@ def options_in(deployment: Deployment, messages: int) -> WorldOptions:
 
 
 def recorded_in(trace: Trace) -> KnownStream:
-    """The stream of a trace; `TraceError` if its events are incomplete: then they would prove nothing.
+    """The stream of a trace; `TraceError` if its events are incomplete, since the result would be wrong.
 
     A field log has no events. Its stream is made from its causal graph.
     """

@@ -6,12 +6,11 @@ or on Spark; the rows are the same. Each worker makes or reads the streams that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
-from basestation.figures.grid import Spread
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import world_for
 from basestation.traces.files import TraceError
@@ -29,9 +28,12 @@ from .comparison import (
     summed,
 )
 
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""Applies a function to many tasks: `map`, or `Engine.each` of `spark_jobs`."""
+
 
 class Source(Protocol):
-    """What can be sent to a worker, and there becomes a stream. `TraceError` says why it can't."""
+    """A stream's description, which a worker turns into the stream; `TraceError` gives the reason if it can't."""
 
     def network(self) -> WorldOptions: ...
     def stream(self, scheme: str) -> KnownStream: ...
@@ -50,13 +52,13 @@ class Simulated:
 
 @lru_cache(maxsize=2)
 def _simulated(options: WorldOptions) -> KnownStream:
-    """A worker plays several schemes on a network, which at most has two worlds (`world_for`)."""
+    """A worker plays several schemes on a network, which has two worlds at most (`world_for`)."""
     return simulated(options)
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One place of the comparison: a recorded run, or a network with one stream for each seed."""
+    """A row of the comparison: a recorded run, or a network with one stream for each seed."""
 
     run: str | None
     place: SweepPoint
@@ -69,7 +71,7 @@ def network_spot(options: WorldOptions, seeds: int) -> Spot:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A spot with a row for each scheme; or without any, and with the fault of its run."""
+    """A spot with a row for each scheme, or with the fault of its run."""
 
     spot: Spot
     rows: list[ComparisonRow]
@@ -86,7 +88,7 @@ class CompareTask:
 
 
 def take(task: CompareTask) -> Trial | str:
-    """A trial, or the reason why there is none: the other streams are compared all the same."""
+    """A trial, or the reason for its failure: the other streams are still compared."""
     try:
         return attempt(task.source.stream(task.scheme), task.scheme, task.terms)
     except TraceError as fault:
@@ -99,7 +101,7 @@ def check(spots: Iterable[Spot], names: Sequence[str], terms: Terms) -> None:
         try:
             network = spot.sources[0].network()
         except TraceError:
-            continue  # a fault of this run alone, told with its name
+            continue  # a fault of this run only, reported with its name
         for name in names:
             build(name, network, terms).rule()
 
@@ -109,7 +111,7 @@ def compare(
 ) -> Iterator[Compared]:
     """Compare the schemes at each spot, and yield the spots in their order, each as soon as it is done.
 
-    The largest networks begin first, so that nobody waits for one at the end.
+    The largest networks start first, so that no worker waits at the end.
     """
     tasks = {
         (at, seed, name): CompareTask(source, name, terms)
@@ -144,6 +146,6 @@ def _compared(spot: Spot, names: Sequence[str], outcomes: dict[tuple[int, str], 
 def measure_network(
     options: WorldOptions, names: Sequence[str], terms: Terms, seeds: int
 ) -> list[ComparisonRow]:
-    """Measure every scheme on the same streams, one stream a seed; `world_for` says who needs another one."""
+    """Measure every scheme on the same streams, one stream a seed; `world_for` knows which schemes need another one."""
     (found,) = compare([network_spot(options, seeds)], names, terms)
     return found.rows

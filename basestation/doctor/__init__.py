@@ -1,1 +1,1 @@
-"""Checks of everything that could keep a field team from seeing its network."""
+"""Checks of deployment, machine and line before a team goes to the field."""

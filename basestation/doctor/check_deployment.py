@@ -15,7 +15,7 @@ from basestation.planning.budget import (
     make_budget,
 )
 from basestation.planning.carry_room import short_of_room
-from basestation.planning.trade import life_with, with_period
+from basestation.planning.life import life_with, with_period
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
@@ -56,7 +56,7 @@ def layout(deployment: Deployment) -> Finding:
 
 
 def gateways(deployment: Deployment, sources: int) -> Iterator[Finding]:
-    """Whether gateways that share a network say how far their times are."""
+    """Checks the settings of a network with several gateways."""
     known = deployment.network.gateways
     if sources > known:
         text = (
@@ -71,15 +71,15 @@ def gateways(deployment: Deployment, sources: int) -> Iterator[Finding]:
 
 
 def protection(deployment: Deployment) -> Finding:
-    """What is protected against strangers, and by what."""
+    """Checks the protection against forged messages."""
     if not deployment.security.mic:
-        text = "none: messages have no MIC, so anybody with a radio can send in this network's name"
+        text = "none: messages have no MIC, so any radio can send in this network's name"
         cure = "if that matters, give the network a key and flash all nodes anew (docs/reference/security.md)"
         return warning("deployment", "protection", text, cure)
     text = f"messages have a MIC of {many(deployment.security.mic, 'byte')}"
     if deployment.key is None:
         return warning("deployment", "protection", f"{text}, and the key is not at hand")
-    return good("deployment", "protection", f"{text}; the key's file is its owner's alone")
+    return good("deployment", "protection", f"{text}; only its owner can read the key's file")
 
 
 def carry(deployment: Deployment) -> Iterator[Finding]:
@@ -95,7 +95,7 @@ def carry(deployment: Deployment) -> Iterator[Finding]:
 
 
 def planned(deployment: Deployment, rate: float) -> Budget:
-    """The budget of a deployment; `BudgetError` if there is none."""
+    """The budget of a deployment, or `BudgetError`."""
     network, clock = deployment.network, deployment.clock
     return make_budget(
         PlannedNetwork(
@@ -194,7 +194,7 @@ def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
 
 
 def _assumed(network: PlannedNetwork) -> str:
-    """What this budget knows and `plan` does not yet: the firmware's beacons, and the stamp."""
+    """How this budget differs from that of `plan`: the firmware's beacons, and the stamp."""
     stamp = many(network.stamp_bytes, "byte")
     own = f"with the firmware's beacons every {network.beacon_seconds:g} s and this stamp of {stamp}"
     return f"{own}, where plan by itself allows for {PLANNED_BEACON_SECONDS:g} s and {STAMP_ALLOWANCE} bytes"

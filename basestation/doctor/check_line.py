@@ -40,9 +40,9 @@ WALL_STEP_MS = 100
 
 @dataclass
 class LineSeen:
-    """What came on one line."""
+    """The packets of one line."""
 
-    ids: set[int] = field(default_factory=set)  # of gateways that call themselves so
+    ids: set[int] = field(default_factory=set)  # of gateways with this id
     out_of_sync: int = 0  # heard records of a gateway that has no time
     records: int = 0
     # Of each frame: the host's time in ns, and by how many ns it came later than it was heard.
@@ -55,7 +55,7 @@ class Examination:
     """A sink that collects what the checks need. `ask` notes a request, so that its acknowledgement can be timed."""
 
     def __init__(self, deployment: Deployment, lines: int, askable: bool = True) -> None:
-        """`askable`: it helps to ask motes for a report; not where that was done, or where nobody can hear it."""
+        """`askable`: asking motes for a report would help; not after it was done, or where no mote hears it."""
         self.deployment, self.askable = deployment, askable
         self.layout = layout_of(deployment)
         self._reader = PacketReader(self.layout)
@@ -89,7 +89,7 @@ class Examination:
         self.wall = first, max(ahead, farthest, key=lambda value: abs(value - first))
 
     def _seen(self, gateway: int) -> LineSeen:
-        """The record of a gateway. One source may hold several: a log that is played."""
+        """The packets of a gateway. A replayed log may hold several gateways."""
         while len(self.lines) <= gateway:
             self.lines.append(LineSeen())
         return self.lines[gateway]
@@ -111,7 +111,7 @@ class Examination:
         if frame is None:
             self.unreadable += 1
         elif isinstance(message, Data):
-            if message.source >= self.deployment.network.motes:  # else the guard refused it
+            if message.source >= self.deployment.network.motes:  # otherwise the guard refused it
                 self.unknown.add(message.source)
         elif isinstance(frame, ActiveMessage):
             self.strange[frame.tinyos, frame.group, frame.type] += 1
@@ -167,7 +167,7 @@ class Examination:
         return good(LINE, "gateway", f"gateway {names}, {many(view.frames, 'frame')}")
 
     def _guessed_time(self, view: GatewayView) -> Finding:
-        """Whether order is promised where times of reception are guessed by beacons."""
+        """Whether order holds where times of reception are guessed by beacons."""
         ms = self.deployment.late_guess * self.deployment.clock.tick_seconds * 500
         if view.promised:
             text = f"times of reception are guessed; order is kept if no beacon is more than {ms:.0f} ms late"
@@ -231,7 +231,7 @@ class Examination:
             yield failure("network", "layout", text, cure)
         if refused:
             text = f"{many(refused, 'message')} refused: the MIC is wrong, or cannot be checked"
-            cure = "have motes and base station the same key? If only a few are refused, somebody sends without it"
+            cure = "have motes and base station the same key? If only a few are refused, another sender lacks the key"
             yield judge("network", "MIC", text, cure)
         if not (versions or groups or types or self.unreadable or refused):
             yield good("network", "strangers", "every frame belongs to this deployment")
@@ -281,7 +281,7 @@ class Examination:
         yield from self._roots(views)
 
     def _duties(self, views: Sequence[MoteView]) -> Iterator[Finding]:
-        """How long radios are on, where motes with a schedule have told it."""
+        """The duty of radios, by the health records of motes with a schedule."""
         told = [view for view in views if view.duty is not None]
         if told:
             busiest = max(told, key=lambda view: view.duty or 0.0)
@@ -308,7 +308,7 @@ class Examination:
             yield good("network", "sync", "every mote heard is in sync")
 
     def _orders(self, snapshot: Snapshot) -> Iterator[Finding]:
-        """The checks of what would spoil the order, or its log."""
+        """The checks of faults that break the order, or the log."""
         full = {view.mote for view in snapshot.motes if view.saturated}
         received = sum(view.received for view in snapshot.motes)
         lost = sum(view.lost for view in snapshot.motes)
@@ -337,9 +337,9 @@ class Examination:
 
 
 def _refused(snapshot: Snapshot) -> int:
-    """How many messages the guard of a network with a key did not let in for their MIC.
+    """The messages that the guard of a network with a key refused for their MIC.
 
-    Some that cannot be checked come before the network's time is known; they tell something if no others come.
+    Some arrive before the network's time is known and cannot be checked; they count if no others arrive.
     """
     refused = snapshot.refused or {}
     unchecked = 0 if any(mote.received for mote in snapshot.motes) else refused.get("unchecked", 0)
@@ -364,7 +364,7 @@ def _check_sums(view: GatewayView, counters: FrameCounters) -> Finding:
     return good(LINE, "check sums", f"{text}, {many(lost, 'record')} missing")
 
 
-# The meaning of a counter in a gateway's status, and what helps.
+# The meaning of a counter in a gateway's status, and its cure.
 COMPLAINTS: dict[str, tuple[str, str]] = {
     "up_full": (
         "{} frames did not fit into its queue",

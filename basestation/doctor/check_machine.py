@@ -1,6 +1,6 @@
-"""Checks of this machine: what is installed, what is plugged in, and how much room there is.
+"""Checks of this machine: packages and tools, ports, and room on the disk.
 
-What only some users need (a compiler, Java) is a warning if it is missing.
+A missing tool that only some users need (a compiler, Java) is a warning.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.sources import SourceError, ports
 from basestation.sources.source_choice import choose
 
-PATIENCE = 20.0  # seconds that a tool has to say its version
+PATIENCE = 20.0  # seconds for a tool to print its version
 OLDEST_PYTHON = (3, 11)
-OLDEST_JAVA = 17  # that Spark 4 runs on
-DISTRIBUTION = {"serial": "pyserial"}  # where a module's name is not its package's
+OLDEST_JAVA = 17  # for Spark 4
+DISTRIBUTION = {"serial": "pyserial"}  # modules with another name than their package
 RULES = "70-causeway.rules"
 RULES_FOLDERS = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d")
 DAY_BYTES = 2e9  # of log in a day, if the line is never idle

@@ -9,7 +9,7 @@ GOOD, WARNING, FAILURE = "good", "warning", "failure"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A verdict with its reason and, if it is not good, what to do."""
+    """A verdict with its reason and, if it is not good, the cure."""
 
     area: str
     check: str

@@ -1,7 +1,7 @@
 """The decision: what the station made of a frame. The log keeps it beside the frame; tables are projections of it.
 
-    short    frame u64 | heard i64 | time u32 | gateway u16 | fate u8 | flags u8 | epoch u8 | rssi i8 | lqi u8 | bits u8
-    long     short | clock i64 | sequence u32 | number u32 | life u16 | marks u16
+    short    frame u16 | heard i64 | gateway u16 | fate u8 | flags u8 | epoch u8 | rssi i8 | lqi u8 | bits u8
+    long     short | clock i64 | sequence i32 | number i32 | life i16 | marks u16
 
 `docs/reference/formats.md` explains the fields. Data messages of our motes and idle records have the long form.
 """
@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -41,31 +41,31 @@ class Fate(IntEnum):
     UNDECIDED = 12  # in tables only: the log has no decision for the frame
 
 
-# Bits of the short form.
-PAIRED, GUESSED, CHECKED = 1, 2, 4
+# Bits of the short form. UNKNOWN: `heard` is only the time in the heard record.
+PAIRED, GUESSED, CHECKED, UNKNOWN = 1, 2, 4, 8
 # Marks of the long form.
 IN_SYNC, LATE, BOUNDED, DIFFERS, STRAY, FRESH, DISCARDED, REBOOTED = (1 << bit for bit in range(8))
 
-_SHORT = struct.Struct("<QqIHBBBbBB")
-_LONG = struct.Struct("<QqIHBBBbBBqIIHH")
-_SHORT_FIELDS = [
-    *(("frame", "<u8"), ("heard", "<i8"), ("time", "<u4"), ("gateway", "<u2"), ("fate", "u1")),
-    *(("flags", "u1"), ("epoch", "u1"), ("rssi", "i1"), ("lqi", "u1"), ("bits", "u1")),
+_SHORT = struct.Struct("<HqHBBBbBB")
+_LONG = struct.Struct("<HqHBBBbBBqiihH")
+_FIELDS = [
+    *(("gateway", "<u2"), ("fate", "u1"), ("flags", "u1"), ("epoch", "u1")),
+    *(("rssi", "i1"), ("lqi", "u1"), ("bits", "u1"), ("clock", "<i8")),
+    *(("sequence", "<i4"), ("number", "<i4"), ("life", "<i2"), ("marks", "<u2")),
 ]
-DECISION = np.dtype(
-    [
-        *_SHORT_FIELDS,
-        *(("clock", "<i8"), ("sequence", "<u4"), ("number", "<u4"), ("life", "<u2"), ("marks", "<u2")),
-    ]
-)
+WIRE = np.dtype([("frame", "<u2"), ("heard", "<i8"), *_FIELDS])
+# A decision as readers use it: `frame` is the frame's record number, `time` that of its heard record.
+DECISION = np.dtype([("frame", "<u8"), ("heard", "<i8"), ("time", "<u4"), *_FIELDS])
 SHORT_BYTES, LONG_BYTES = _SHORT.size, _LONG.size
-U16, U32 = 0xFFFF, 0xFFFF_FFFF
+FRAME_NUMBERS = 1 << 16  # records; a decision follows its frame sooner
+MOST_16, MOST_32 = (1 << 15) - 1, (1 << 31) - 1  # larger values are kept as these
 
 
 class Decision(NamedTuple):
     """`heard` and `clock` are cycles, unwrapped: when the frame was heard, and how far deliveries had got then.
 
-    `number` counts the messages of a mote over all of its boots; 0 for a copy and for a stray.
+    `number` counts the messages of a mote over all of its boots; 0 for a copy and for a stray. What was sent before the
+    first message that was heard of a mote may have a number, a sequence and a life below 0.
     """
 
     fate: int
@@ -82,18 +82,23 @@ class Decision(NamedTuple):
     def encode(self, frame: int) -> bytes:
         """The payload of the record for the frame with this record number."""
         fate, heard, record, bits, is_long, clock, sequence, number, life, marks = self
-        heard = NO_TIME if heard is None else heard
+        frame %= FRAME_NUMBERS
         if record is None:
-            said = (frame, heard, 0, 0, fate, 0, 0, 0, 0, bits)
+            said = (frame, NO_TIME if heard is None else heard, 0, fate, 0, 0, 0, 0, bits)
         else:
+            bits |= PAIRED
+            if heard is None:
+                heard, bits = record.time, bits | UNKNOWN
             said = (
-                *(frame, heard, record.time, record.gateway, fate),
-                *(record.flags, record.epoch, record.rssi, record.lqi, bits | PAIRED),
+                *(frame, heard, record.gateway, fate),
+                *(record.flags, record.epoch, record.rssi, record.lqi, bits),
             )
         if not is_long:
             return _SHORT.pack(*said)
         clock = NO_TIME if clock is None else clock
-        return _LONG.pack(*said, clock, min(sequence, U32), min(number, U32), min(life, U16), marks)
+        return _LONG.pack(
+            *said, clock, min(sequence, MOST_32), min(number, MOST_32), min(life, MOST_16), marks
+        )
 
 
 class Noted(NamedTuple):
@@ -104,7 +109,7 @@ class Noted(NamedTuple):
 
 
 def wrong_length(size: int) -> str | None:
-    """What is wrong with a decision of so many bytes; its frame counts as undecided then."""
+    """What is wrong with a decision of this length; its frame then counts as undecided."""
     if size in (SHORT_BYTES, LONG_BYTES):
         return None
     return f"a decision record of {size} bytes, it has {SHORT_BYTES} or {LONG_BYTES}"
@@ -131,14 +136,26 @@ def mics_of(deployment: Deployment | None) -> str:
 _REST = NO_TIME.to_bytes(8, "little", signed=True).ljust(LONG_BYTES - SHORT_BYTES, b"\0")
 
 
-def rows_of(payloads: Iterable[bytes]) -> NDArray[np.void]:
-    """Payloads of decision records, as rows of `DECISION`."""
-    return np.frombuffer(
-        b"".join([raw if len(raw) == LONG_BYTES else raw + _REST for raw in payloads]), DECISION
-    )
+def rows_of(payloads: Iterable[bytes], numbers: Sequence[int]) -> NDArray[np.void]:
+    """Payloads of the decision records with these numbers, as rows of `DECISION`."""
+    whole = b"".join([raw if len(raw) == LONG_BYTES else raw + _REST for raw in payloads])
+    return unpacked(np.frombuffer(whole, WIRE), np.array(numbers, np.uint64))
+
+
+def unpacked(wire: NDArray[np.void], numbers: NDArray[np.uint64]) -> NDArray[np.void]:
+    """Rows of `DECISION` from rows of `WIRE`, and the numbers of the records that hold them. A heard time is congruent
+    to the time in the heard record."""
+    rows = np.empty(len(wire), DECISION)
+    for name in WIRE.names or ():
+        rows[name] = wire[name]
+    rows["frame"] = numbers - ((numbers - wire["frame"]) & np.uint64(FRAME_NUMBERS - 1))
+    paired = wire["bits"] & PAIRED != 0
+    rows["time"] = np.where(paired, wire["heard"] & 0xFFFF_FFFF, 0)
+    rows["heard"][wire["bits"] & UNKNOWN != 0] = NO_TIME
+    return rows
 
 
 def differing_fields(one: bytes, other: bytes) -> list[str]:
     """The names of the fields in which two payloads differ."""
-    rows = rows_of((one, other))
+    rows = rows_of((one, other), (0, 0))
     return [name for name in DECISION.names or () if rows[0][name] != rows[1][name]]

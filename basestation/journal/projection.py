@@ -59,7 +59,7 @@ class Projection:
 
     @property
     def strays(self) -> Bools:
-        """Which of the frames at `places` hold a message of which nobody knows when it was sent."""
+        """Which of the frames at `places` are strays: when they were sent is unknown."""
         return np.asarray(self.decided["marks"][self.places] & STRAY != 0)
 
     def count(self, fate: Fate) -> int:
@@ -122,14 +122,14 @@ def _messages(
 ) -> pa.Table:
     """The rows of frames that are messages. One that was heard at no known time counts as heard by the clock."""
     layout, shift = layout_of(deployment), deployment.clock.tick_log2
-    heard, clock, number = decided["heard"], decided["clock"], decided["number"]
+    heard, clock = decided["heard"], decided["clock"]
     ticks = np.where(heard == NO_TIME, clock, heard) >> shift
     late = np.where(decided["bits"] & GUESSED, deployment.late_guess, 0)  # a guess may be early
     columns = {
         "source": data["source"],
         "boot": data["boot"],
         "sequence": decided["sequence"],
-        "number": pa.array(number, mask=number == 0),
+        "number": pa.array(decided["number"], mask=decided["marks"] & STRAY != 0),
         "am_type": np.full(len(data), layout.am_type),
         "payload": payload_column(payload, bulk.data_lengths(data, layout)),
         "heard": ticks,
@@ -160,7 +160,7 @@ def _heard_columns(decided: NDArray[np.void]) -> dict[str, Any]:
 
 
 def project_segment(segment: JournalSegment, deployment: Deployment) -> Projection:
-    """The messages of a segment; `JournalError` if nobody has decided on its frames.
+    """The messages of a segment; `JournalError` if its frames are not decided.
 
     One frame may be undecided: the writer was interrupted behind it.
     """

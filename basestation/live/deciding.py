@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.arrivals import PolicyChange
-from basestation.journal.decision import Decision, Fate, differing_fields, rows_of
+from basestation.journal.decision import Decision, Fate, differing_fields, rows_of, wrong_length
 from basestation.journal.reader import Journal, JournalSegment, Report, steps_in
 from basestation.journal.record_format import JournalError, Record, RecordKind, Records
 from basestation.journal.sidecar import decisions_of, new_sidecar, write_decisions
@@ -62,13 +62,14 @@ def decided(journal: Journal, deployment: Deployment, report: Report) -> Iterato
 def decisions_on(records: Records, station: Station) -> NDArray[np.void]:
     """The decisions of a station on the frames among these records: on records of several stations, in one order, and
     on those of the testbed. Each station's own clocks, and changes of its policy, mean nothing there."""
-    payloads = []
+    payloads, numbers = [], []
     for record in records:
         if (line := record.line()) is not None:
             station.take(line)
             if station.decision is not None:
                 payloads.append(station.decision.encode(record.number))
-    return rows_of(payloads)
+                numbers.append(record.number)
+    return rows_of(payloads, numbers)
 
 
 def decide(
@@ -124,8 +125,11 @@ def again(journal: Journal, deployment: Deployment, report: Report) -> Again:
 
 def _payloads(segment: JournalSegment) -> dict[int, bytes]:
     """The decision records of a segment, by frame."""
-    chosen = segment.records.of_kind(RecordKind.DECISION)
-    return {int.from_bytes(record.payload[:8], "little"): record.payload for record in chosen}
+    chosen = [
+        one for one in segment.records.of_kind(RecordKind.DECISION) if not wrong_length(len(one.payload))
+    ]
+    frames = segment.records.decisions()["frame"].tolist()
+    return {frame: record.payload for frame, record in zip(frames, chosen, strict=True)}
 
 
 def _difference(path: Path, number: int, kept: bytes, fresh: bytes) -> str:

@@ -17,21 +17,21 @@ from packet_formats.schemes import MAX_FIELD_BITS, source_bytes
 
 # Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all stamps.
 STAMP_ALLOWANCE = 8
-PLANNED_BEACON_SECONDS = 30.0  # unless told; the firmware's own come more often (boards.py)
+PLANNED_BEACON_SECONDS = 30.0  # by default; the firmware's own come more often (boards.py)
 RARE = 1 / 1000  # the budget is exceeded at most this often
 QUEUE_SLOTS = 8  # a mote's queue is short; a message that does not fit is lost, not late
 CRYSTAL_PPM = 50
-BEACONS_LOST = 1  # in a row, without epsilon being broken
+BEACONS_LOST = 1  # in a row, without breaking epsilon
 BITS_PER_LINE_BYTE = 10
 CHECK_MS = 2.0  # three AES blocks on the ATmega128 (docs/reference/security.md)
 LINE_FRAMING = 5  # two flags, the packet type, CRC
 LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
 LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stamp
-# In a window a period's messages come close together: finer ticks, and a wider counter beside the clock.
+# In a window the messages of a period are close together: finer ticks, and a wider counter beside the clock.
 SCHEDULED_CLOCK_BITS = 8
 MOST_TICK_LOG2 = 16
 GUESS_MS = 360  # room for guesses of a time of reception: twice a full queue's time on the line, or more
-LINK_LOSS = 0.05  # where motes listen by a schedule: the share of frames that a link loses, unless told
+LINK_LOSS = 0.05  # with a schedule: the default share of frames that a link loses
 # Of the messages that a mote may send in a window, on average. At 90% of them, if they come at random times, more than
 # half of the windows leave something for the next one.
 OWN_SHARE = 0.8
@@ -39,7 +39,7 @@ CROWDED = 0.3  # at a higher load, CSMA loses and delays more than the budget al
 
 
 class BudgetError(ValueError):
-    """No budget can be made with a setting; `setting` is its name."""
+    """A setting that makes a budget impossible; `setting` is its name."""
 
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(reason)
@@ -57,7 +57,7 @@ JIFFY_MS = 1000 / CRYSTAL_HZ
 
 @dataclass(frozen=True, slots=True)
 class PlannedNetwork:
-    """What is known about a network before it is built. `rate` is in messages per second and mote."""
+    """The facts about a network before it is built. `rate` is in messages per second and mote."""
 
     motes: int
     board: str
@@ -75,7 +75,7 @@ class PlannedNetwork:
     window_ms: int = 0
     loss: float = 0.0  # chance that a frame is lost on a link
     urgent_ms: int = 0  # from one urgent window to the next; 0: there are none
-    repair: bool = True  # with a schedule: what the gateway misses shall be sent again
+    repair: bool = True  # with a schedule: messages that the gateway misses are sent again
 
     def __post_init__(self) -> None:
         if self.motes < 2:
@@ -105,7 +105,7 @@ class PlannedNetwork:
 
     @property
     def schedule(self) -> Schedule | None:
-        """When its motes listen; None: always."""
+        """The motes' schedule; None: they always listen."""
         if not self.period_ms:
             return None
         board = BOARDS[self.board]
@@ -135,7 +135,7 @@ class PlannedNetwork:
 
     @property
     def no_repair(self) -> str:
-        """Why what the gateway misses is not sent again, though it shall; empty if it is."""
+        """Why messages that the gateway misses are not sent again although `repair` asks for it; empty if they are."""
         schedule = self.schedule
         if schedule is None or not self.repair or repair_bytes(schedule, self.motes, self.tinyos):
             return ""
@@ -185,7 +185,7 @@ class PlannedNetwork:
 
     @property
     def late_ms(self) -> float:
-        """By how much a guess of the time of reception may be wrong; our gateway need not guess."""
+        """The largest error of a guessed time of reception; our gateway need not guess."""
         return GUESS_MS if self.foreign_gateway else 0.0
 
     @property
@@ -195,7 +195,7 @@ class PlannedNetwork:
 
     @property
     def processing_ms(self) -> float:
-        """What a relay does with a message, from the radio to the queue and back; it checks a MIC too."""
+        """A relay's time for a message, from the radio to the queue and back; it checks a MIC too."""
         return self.radio.processing_ms + (CHECK_MS if self.mic else 0)
 
     @property
@@ -216,7 +216,7 @@ class PlannedNetwork:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
-    """A named part of the budget; one that does not count is only shown."""
+    """A named part of the budget; a part that does not count is only shown."""
 
     name: str
     ms: float
@@ -251,6 +251,11 @@ class Budget:
     @property
     def sync_ms(self) -> float:
         return _sum(self.sync)
+
+    @property
+    def turns(self) -> int:
+        """The sends that a mote may have in a tick: more than one only at rates above one a tick."""
+        return max(1, math.ceil(self.network.rate * self.clock.tick_ms / 1000))
 
     @property
     def refusals(self) -> list[str]:
@@ -304,7 +309,7 @@ def make_budget(
     epsilon: int | None = None,
     delta: int | None = None,
 ) -> Budget:
-    """The budget of a network; a given tick, epsilon or delta is kept."""
+    """The budget of a network, with the given tick, epsilon and delta."""
     schedule = network.schedule
     delay = _delay_rows(network) if schedule is None else _window_rows(network, schedule)
     sync = _sync_rows(network)
@@ -380,7 +385,7 @@ def _line_row(network: PlannedNetwork) -> BudgetRow:
 
 
 def _allowed(load: float) -> int:
-    """How many in a row to allow for, if each happens with probability `load`: one more is rarer than RARE."""
+    """The number of events in a row to allow for, each with probability `load`: one more is rarer than RARE."""
     if load >= 1:
         return QUEUE_SLOTS
     return min(QUEUE_SLOTS, max(0, math.ceil(math.log(RARE) / math.log(load)) - 1)) if load > 0 else 0

@@ -1,4 +1,4 @@
-"""Stamps whose full counter has less room to carry into the clock than it could have: they are saturated earlier."""
+"""Stamps whose full counter has little room to carry into the clock, so that they are saturated earlier."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""A model of how long cells last: what a mote of each level does in a period, times the currents of its parts.
+"""A model of how long cells last: the work of a mote of each level in a period, times the currents of its parts.
 
-It is arithmetic: mean numbers of messages, senders that take turns, phases that close as soon as they are quiet. It
-knows nothing of interference, joining or temperature. docs/reference/power.md sets it beside the testbed.
+It uses mean numbers of messages, senders that take turns, and phases that close as soon as they are quiet. It leaves
+out interference, joining and temperature. docs/evidence/power.md compares it with the testbed.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from packet_formats import power
 from packet_formats.boards import BOARDS
-from packet_formats.layout import PAYLOAD_LIMIT
+from packet_formats.layout import PAYLOAD_LIMIT, StampLayout
 from packet_formats.schedule import (
     PERIODS_LOG2,
     Schedule,
@@ -22,22 +22,23 @@ from packet_formats.schedule import (
     schedule_of,
 )
 
-from .budget import RARE, PlannedNetwork
+from .budget import RARE, BudgetError, PlannedNetwork
 
+STAMP_BYTES = 4  # of the usual stamps, and those of variable size: a window has room for this size
 BURST = 4  # frames that a mote sends in one turn, at most
 LEARNED = 0.6  # standard deviations: the mean of a window's end and the second latest of four
-ROOM = 1.05  # of a window, to what its phases need: senders that do not hear one another
+ROOM = 1.05  # a window's length over the need of its phases, for senders that do not hear one another
 TAKEN = 8  # messages that the gateway acknowledges together,
-TAKEN_BYTES = 16  # in a frame of so many
+TAKEN_BYTES = 16  # of such an acknowledgement
 BEACON_BYTES = 24
 # Charge of one start of the radio, processor included, in uAs: regulator, crystal and registers of a CC2420; crystal,
 # bias and PLL of a CC1000 that keeps its calibration.
 START_UAS = {"CC2420": 25.0, "CC1000": 39.0}
-# The processor while the receiver is on and nothing comes: the CC1000 hands over byte by byte, noise too.
+# The processor while the receiver is on and idle: the CC1000 hands over byte by byte, noise too.
 AWAKE_MA = {"CC2420": 3.2, "CC1000": 3.7}
 MESSAGES_IN_FRAME = {"CC2420": 1, "CC1000": 2}
-# A look into an urgent window, as emulated: the receiver is on so much longer than it must be, and the processor is
-# active for so long.
+# A look into an urgent window, as emulated: how much longer than needed the receiver is on, and how long the processor
+# is active.
 LOOK_MORE_MS, LOOK_ACTIVE_MS = 2.0, 6.0
 WATCHDOG_WAKES = 1.0  # a second
 WATCHDOG_STARTING_MS, WATCHDOG_MS = 2.2, 0.35
@@ -79,7 +80,7 @@ class LifePlan:
 
     @property
     def days(self) -> float:
-        """Of the mean mote."""
+        """The days of the mean mote."""
         return power.days(self.ma, self.mah)
 
     @property
@@ -88,7 +89,7 @@ class LifePlan:
 
     @property
     def worst_days(self) -> float:
-        """Of the mote that lasts least."""
+        """The days of the mote that lasts least."""
         return power.days(self.worst.ma, self.mah)
 
     @property
@@ -99,7 +100,7 @@ class LifePlan:
 
 
 def schedule_for(network: PlannedNetwork, period_ms: int) -> Schedule:
-    """The shortest window in which almost never a message has no room; `ScheduleError` if none fits the period."""
+    """The shortest window that almost always has room for all messages; `ScheduleError` if none fits the period."""
     board = BOARDS[network.board]
     shape = network.motes, network.hops, network.tinyos
     least = least_window_ms(board, *shape)
@@ -131,9 +132,9 @@ def _always_on(network: PlannedNetwork) -> LevelLife:
 
 
 class _Traffic:
-    """What is on the air in a window: messages by level, and how long each phase takes.
+    """The traffic of a window: messages by level, and how long each phase takes.
 
-    With `often`, there are as many messages as a window brings no more often than that.
+    With `often`, the number of messages that a window exceeds with this probability.
     """
 
     def __init__(self, network: PlannedNetwork, schedule: Schedule, period_ms: int, often: float = 0) -> None:
@@ -150,7 +151,7 @@ class _Traffic:
         return range(1, self.schedule.levels + 1)
 
     def messages(self, level: int) -> float:
-        """What is sent in a level's phase: its own messages, and all from beyond."""
+        """The messages sent in a level's phase: its own, and all from farther levels."""
         mean = self.messages_each * sum(count for at, count in self.motes.items() if at >= level)
         return _poisson_most(mean, self.often) if self.often else mean
 
@@ -163,9 +164,9 @@ class _Traffic:
 
     @property
     def frame_ms(self) -> float:
-        """A data frame and what follows it: the gap, and the time that a mote takes to handle it.
+        """A data frame, the gap after it, and the time that a mote takes to handle it.
 
-        A window is not made longer by the latter: what has no room in the first round finds it in the next.
+        Handling does not lengthen a window: a message without room in the first round goes in the next.
         """
         handling = 0.0 if self.often else self.network.processing_ms
         return self.data_ms + ms(self.schedule.burst_gap) + handling
@@ -187,11 +188,11 @@ class _Traffic:
 
     @property
     def poll_ms(self) -> float:
-        """A phase of a later round in which nobody sends."""
+        """An idle phase of a later round."""
         return ms(self.schedule.guard + self.schedule.quiet)
 
     def looks(self, level: int) -> int:
-        """Urgent windows in which a mote looks whether anything comes: in all, unless nobody is farther away."""
+        """The urgent windows in which a mote listens: all, unless it has no farther motes."""
         return self.schedule.urgent_windows if level < self.schedule.levels else 0
 
     @property
@@ -202,7 +203,7 @@ class _Traffic:
         """How long a listener is on in a phase of the first round: guard, turns of senders, frames, acknowledgements,
         quiet.
 
-        It stays on as long as it learned that others may still send: beyond the mean of a window's messages.
+        A listener stays on for as long as it learned that others may send: beyond the mean of a window's messages.
         """
         schedule, messages = self.schedule, self.messages(level)
         senders = self.motes[level] * (1 - math.exp(-messages / self.motes[level]))
@@ -222,7 +223,7 @@ class _Traffic:
         return (self.messages(1) / TAKEN + 0.5) * frame
 
     def beacon_ms(self, level: int) -> float:
-        """The wait for a beacon of the level before, and for the own turn to pass it on."""
+        """The wait for a beacon of the nearer level, and for the mote's own turn to forward it."""
         schedule = self.schedule
         airtime, guard = self.airtime_ms(BEACON_BYTES), ms(schedule.guard)
         turns = ms(schedule.slot_ids * schedule.mini_slot)
@@ -273,7 +274,7 @@ def _level_life(traffic: _Traffic, level: int, loss: float) -> LevelLife:
 
 
 def _retries(traffic: _Traffic, level: int, loss: float) -> tuple[float, float]:
-    """The time that the rounds after the first take, in ms, and how many phases of them a mote is on for."""
+    """The time of the rounds after the first, in ms, and the number of their phases in which a mote is on."""
     total = phases = 0.0
     for round_ in range(1, traffic.schedule.rounds):
         if level < traffic.schedule.levels:
@@ -289,7 +290,7 @@ def _retries(traffic: _Traffic, level: int, loss: float) -> tuple[float, float]:
 
 
 def _waits(turns: float) -> float:
-    """The share of a round of ids that passes before each of so many turns, in all: 1/(k + 1) when k are left."""
+    """The sum over `turns` of the share of a round of ids before each: 1/(k + 1) when k are left."""
     whole = int(turns)
     return sum(1 / (left + 1) for left in range(1, whole + 1)) + (turns - whole) / (whole + 2)
 
@@ -305,4 +306,23 @@ def _poisson_most(mean: float, often: float) -> int:
     return number
 
 
-__all__ = ["LevelLife", "LifePlan", "ScheduleError", "life_of", "schedule_for"]
+def with_period(network: PlannedNetwork, period_ms: int) -> PlannedNetwork:
+    """The network with a schedule, its window just long enough; `BudgetError` if none fits.
+
+    If windows come as often as urgent ones should, urgent ones are left out.
+    """
+    if not period_ms:
+        return replace(network, period_ms=0, window_ms=0)
+    if period_ms <= network.urgent_ms:
+        network = replace(network, urgent_ms=0)
+    try:
+        schedule = schedule_for(replace(network, stamp_bytes=STAMP_BYTES), period_ms)
+    except ScheduleError as error:
+        raise BudgetError(error.key.replace("_", "-"), error.reason) from error
+    return replace(network, period_ms=period_ms, window_ms=math.ceil(schedule.delta_ms))
+
+
+def life_with(network: PlannedNetwork, stamp: StampLayout, mah: float = power.CELLS_MAH) -> LifePlan:
+    """The life with a stamp of this size, since each byte costs air time. A variable stamp has its usual size."""
+    size = min(STAMP_BYTES, stamp.size) if stamp.is_variable else stamp.size
+    return life_of(replace(network, stamp_bytes=size), network.schedule, network.loss, mah)

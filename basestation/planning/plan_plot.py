@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from packet_formats.schemes import ordered
 
 from .budget import Budget
-from .candidates import PHIS, CandidateRow, Comparison, named_schemes
+from .candidates import named_schemes
+from .stamp_choice import FIGURE, CandidateRow, Comparison
+from .stamp_trials import PHIS, POLICY
 from .trade import CLOCKED, NAMED, TradeRow
 
 MARKERS = dict(zip((*ordered(), *named_schemes()), ("x", "+", "^", "s", "o", "D", "*", "v"), strict=False))
@@ -27,30 +29,26 @@ def draw(
     path: Path,
     trade: Sequence[TradeRow] = (),
 ) -> None:
-    """Draw violations against bytes, and hold against violations, for every row worth showing under one policy.
+    """Draw violations against bytes, and hold against violations, for the rows of the chosen policy that are worth it.
 
-    Stamps that name causes, which have rules of their own, are always in it. Above them, life against hold and against
-    violations, if periods were compared.
+    Stamps that name causes are always drawn. Above are life against hold and against violations, if periods were
+    compared.
     """
-    timed = choice if choice and choice not in comparison.named else comparison.measured[0]
-    drawn = ("dapw", "causal") if timed.policy in ("dapw", "causal") else (timed.policy,)
-    rows = [row for row in comparison.rows if row.policy in drawn and row is not choice]
-    rows += [choice] if choice and choice is timed else []
+    drawn = choice.policy if choice and choice not in comparison.named else POLICY
+    rows = [row for row in comparison.rows if row.policy == drawn and row is not choice]
+    rows += [choice] if choice and choice not in comparison.named else []
     rows += comparison.named
     figure = Figure(figsize=(11, 10.4 if trade else 5.4), layout="constrained")
     (left, right), *above = figure.subplots(2 if trade else 1, 2, squeeze=False)[::-1]
     for axes in above:
         _hold_by_life(axes[0], trade, budget.network.period_ms)
-        _violations_by_life(axes[1], trade, comparison.figure)
+        _violations_by_life(axes[1], trade)
     _violations_by_bytes(left, comparison, choice, rows)
     _hold_by_violations(right, comparison, choice, rows, budget.clock.tick_ms)
     network = budget.network
-    measured = {row.policy for row in comparison.measured}
-    shown, others = [one for one in drawn if one in measured], measured.difference(drawn)
-    unseen = f" (not drawn: {', '.join(sorted(others))})" if others else ""
     figure.suptitle(
         f"{network.motes} {network.board}, hops: {network.hops}, each sends {network.rate:g}/s: "
-        f"delivery by {' and '.join(shown)}{unseen}"
+        f"delivery by {drawn}"
     )
     figure.savefig(path, dpi=130)
 
@@ -66,7 +64,7 @@ WAYS: dict[str, Way] = {
 
 
 def _hold_by_life(axes: Any, trade: Sequence[TradeRow], chosen_ms: int) -> None:
-    """Mean hold against life, a line for each way to deliver but arrival order, which has none."""
+    """Mean hold against life, a line for each way to deliver except arrival order, which has no hold."""
     for name, way in list(WAYS.items())[1:]:
         points = [
             (row, max(LEAST_MS, one.hold_mean * row.budget.clock.tick_ms))
@@ -84,11 +82,11 @@ def _hold_by_life(axes: Any, trade: Sequence[TradeRow], chosen_ms: int) -> None:
     _life_axis(axes)
 
 
-def _violations_by_life(axes: Any, trade: Sequence[TradeRow], figure: str) -> None:
+def _violations_by_life(axes: Any, trade: Sequence[TradeRow]) -> None:
     for name, way in WAYS.items():
-        points = [(row, one.violations[figure]) for row in trade if (one := way(row))]
+        points = [(row, one.violations[FIGURE]) for row in trade if (one := way(row))]
         _line_by_life(axes, points, name, named=name == ARRIVAL)
-    axes.set_ylabel(f"violations, {figure} [%]")
+    axes.set_ylabel(f"violations, {FIGURE} [%]")
     _life_axis(axes)
 
 
@@ -155,7 +153,7 @@ def _violation_axis(
     if shown:
         set_scale("symlog", linthresh=min(shown))
         set_limits(-0.3 * min(shown))
-    set_label(f"violations, {comparison.figure} [%]")
+    set_label(f"violations, {FIGURE} [%]")
 
 
 def _legend_below(axes: Any, columns: int = 4) -> None:

@@ -1,28 +1,26 @@
-"""Trades the life of the cells against the wait: for each period, days, hold and violations."""
+"""Compares periods: the days that cells last, hold and violations of each."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from packet_formats import power
-from packet_formats.layout import StampLayout
 from packet_formats.schedule import PERIODS_LOG2
 
 from .budget import Budget, BudgetError, PlannedNetwork, make_budget
-from .candidates import CandidateRow, Comparison, Effort, compare
-from .life import LifePlan, ScheduleError, life_of, schedule_for
+from .life import LifePlan, life_with, with_period
+from .stamp_choice import CandidateRow, Comparison
+from .stamp_trials import Effort, compare
 
 CLOCKED, NAMED = "shlc", "barrier"  # the stamps that the table compares: by the clock, and by name
 MESSAGES = 2000  # of one seed, for each row
 ALWAYS_ON = 0
-STAMP_BYTES = 4  # of the usual stamps, and of those whose size varies: a window has room for as many
 
 
 @dataclass(frozen=True, slots=True)
 class TradeRow:
-    """A period, and what it leads to."""
+    """A period with its life, hold and violations."""
 
     period_ms: int  # 0: motes listen always
     budget: Budget
@@ -48,19 +46,19 @@ class TradeRow:
         return f"{self.period_ms / 1000:g} s" if self.period_ms else "always on"
 
     def lasts(self, days: float) -> bool:
-        """Whether the mote that lasts least lasts so long."""
+        """Whether every mote lasts for `days`."""
         return self.life.worst_days >= days
 
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """All periods that are possible, the shortest first, and why others are not."""
+    """The possible periods, the shortest first, and the reasons against the others."""
 
     rows: tuple[TradeRow, ...]
     refused: dict[int, str]  # by period
 
     def shortest(self, days: float) -> TradeRow | None:
-        """The shortest period with which every mote lasts so long."""
+        """The shortest period with which every mote lasts for `days`."""
         return next((row for row in self.rows if row.lasts(days)), None)
 
 
@@ -71,55 +69,28 @@ def periods() -> tuple[int, ...]:
 def make_trade(
     network: PlannedNetwork,
     tolerance: float = 0.0,
-    figure: str = "mean",
     effort: Effort | None = None,
     mah: float = power.CELLS_MAH,
     advance: Callable[[], object] = lambda: None,
 ) -> Trade:
     """Plan the network with each period; `advance` is called after each."""
     effort = effort or Effort()
-    effort = Effort(effort.messages or MESSAGES, effort.seed, 1, busier=True)
+    effort = Effort(effort.messages or MESSAGES, 1, busier=True)
     rows, refused = [], {}
     for period in periods():
         try:
-            rows.append(_row(network, period, tolerance, figure, effort, mah))
+            rows.append(_row(network, period, tolerance, effort, mah))
         except BudgetError as error:
             refused[period] = error.told
         advance()
     return Trade(tuple(rows), refused)
 
 
-def _row(
-    network: PlannedNetwork, period_ms: int, tolerance: float, figure: str, effort: Effort, mah: float
-) -> TradeRow:
+def _row(network: PlannedNetwork, period_ms: int, tolerance: float, effort: Effort, mah: float) -> TradeRow:
     planned = with_period(network, period_ms)
     budget = make_budget(planned)
     if reasons := [*budget.refusals, *filter(None, [planned.backlog])]:
         raise BudgetError("rate", "; ".join(reasons))
-    comparison = compare(budget, tolerance, figure, ("cbd",), effort, schemes=(CLOCKED, NAMED))
+    comparison = compare(budget, tolerance, effort, schemes=(CLOCKED, NAMED))
     stamp = comparison.choice or comparison.measured[0]
     return TradeRow(period_ms, budget, life_with(planned, stamp.candidate.layout, mah), comparison)
-
-
-def with_period(network: PlannedNetwork, period_ms: int, window_ms: int = 0) -> PlannedNetwork:
-    """The network with a schedule, its window just long enough unless given; `BudgetError` if none fits.
-
-    If windows come as often as urgent ones should, it needs none of those.
-    """
-    if not period_ms:
-        return replace(network, period_ms=0, window_ms=0)
-    if period_ms <= network.urgent_ms:
-        network = replace(network, urgent_ms=0)
-    if not window_ms:
-        try:
-            schedule = schedule_for(replace(network, stamp_bytes=STAMP_BYTES), period_ms)
-        except ScheduleError as error:
-            raise BudgetError(error.key.replace("_", "-"), error.reason) from error
-        window_ms = math.ceil(schedule.delta_ms)
-    return replace(network, period_ms=period_ms, window_ms=window_ms)
-
-
-def life_with(network: PlannedNetwork, stamp: StampLayout, mah: float = power.CELLS_MAH) -> LifePlan:
-    """The life with a stamp, by its size: each byte is on the air for a while. One that varies has its usual size."""
-    size = min(STAMP_BYTES, stamp.size) if stamp.is_variable else stamp.size
-    return life_of(replace(network, stamp_bytes=size), network.schedule, network.loss, mah)

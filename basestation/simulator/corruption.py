@@ -8,7 +8,7 @@ import numpy as np
 
 from basestation.causality.stream import CORRUPT, SEND, Int64, Stream
 
-FAR = 1 << 30  # a mote's clock has 32 bits, so a flipped high bit puts its state this far off
+FAR = 1 << 30  # a mote's clock has 32 bits: a flipped high bit moves its state this far
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A simulated run as bytes on the gateway's serial line: a heard record before each data frame.
 
-If the deployment's key is at hand, the frames have MICs as its motes would make them.
+With the deployment's key, the frames have the MICs of its motes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from packet_formats.records import Heard
 from packet_formats.seal import Seal
 from packet_formats.tinyos import BROADCAST, ActiveMessage, encode_packet
 
-from .engine import engine
+from . import engine
 from .options import WorldOptions
 from .scheme_run import StampingMotes, pack_stamps
 from .simulated_trace import wire_rows
 
 
 class HeardMessage(NamedTuple):
-    """What a gateway heard: in which batch, at which tick, at which time of the network, and its bytes."""
+    """A frame that a gateway heard: its batch, its tick, the network's time, and its bytes."""
 
     batch: int
     tick: int
@@ -48,7 +48,7 @@ def serial_line(trace: Trace) -> Iterator[tuple[int, bytes]]:
 
 
 def simulated_line(options: WorldOptions, deployment: Deployment) -> Iterator[tuple[int, bytes]]:
-    """The same of a run that is simulated as it goes."""
+    """The same for a run that is simulated step by step."""
     return line_of(_simulated(options, deployment), deployment)
 
 
@@ -88,7 +88,7 @@ def line_of(messages: Iterable[HeardMessage], deployment: Deployment) -> Iterato
 
 
 def _sealed(payload: bytes, seal: Seal, time: int) -> bytes:
-    """The payload with its MIC; `time` is when it was heard, near enough to when it was sent."""
+    """The payload with its MIC; `time` is when it was heard, close enough to when it was sent."""
     layout = seal.layout
     source = 0 if layout.tinyos == 2 else None
     data = decode_message(

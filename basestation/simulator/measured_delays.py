@@ -1,7 +1,7 @@
 """Measured delays of a real network or the testbed, to draw from instead of the paper's law.
 
 A row is the fate of one message. A row is drawn as a whole, because the copies of a message are not independent: all
-who hear the same broadcast have it at the same moment, and a relay's copy follows.
+receivers of a broadcast have it at the same moment, and a relay's copy follows.
 """
 
 from __future__ import annotations

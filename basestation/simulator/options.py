@@ -1,4 +1,4 @@
-"""The options of a simulated network. `docs/evidence/algorithms.md` says what the paper leaves open and these options
+"""The options of a simulated network. `docs/evidence/paper.md` says what the paper leaves open and these options
 settle."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Sends = Literal["tick", "any"]
 SecondSend = Literal["scheme", "goes", "waits"]
 
 
-# Limits of what a machine can do in minutes, and of what a number can hold.
+# The limits of a machine in minutes, and of a number.
 MOST_TICKS = 1 << 20
 MOST_TURNS = 1 << 16
 MOST_IN_ONE_HOP = 2_000
@@ -40,7 +40,7 @@ MEANINGS = {
     "messages": "How many messages to send.",
     "seed": "The same seed gives the same network.",
     "delay_law": "Mean delay of a message: delta/2 or delta/4.",
-    "recipients": "Who gets a message: every peer, or one of them.",
+    "recipients": "The receivers of a message: every peer, or one of them.",
     "delay": "One delay for all copies of a message, or one for each copy.",
     "delay_clock": "The clock that measures delays.",
     "reception": "A mote takes all due messages in one event at its next tick; each in its own event; or each at once.",
@@ -60,7 +60,7 @@ MEASURED_ALONE = (
 
 
 class OptionError(ValueError):
-    """An option has a value that no network could have; `option` is its name."""
+    """An option has an impossible value; `option` is its name."""
 
     def __init__(self, option: str, value: object, reason: str) -> None:
         super().__init__(f"{option} = {value}: {reason}")
@@ -118,7 +118,7 @@ class WorldOptions:
             self.motes,
             f"at most {MOST_IN_ONE_HOP} can all hear one another; place more of them",
         )
-        clocks = BYTES_A_CLOCK * many**2  # those of all gateways, whenever a gateway hears a message
+        clocks = BYTES_A_CLOCK * many**2  # of all gateways, at each reception of a gateway
         need = self.messages * (BYTES_A_COPY * self.copies_per_message + 4 * self.motes + clocks)
         _require(
             need <= MOST_BYTES, "messages", self.messages, f"needs {need / 1e9:.0f} GB; the limit is 8 GB"
@@ -155,12 +155,12 @@ class WorldOptions:
 
     @property
     def network(self) -> HopTopology:
-        """The topology; by default everybody, and the observer too, hears everybody in one hop."""
+        """The topology; by default all motes and the observer hear all motes in one hop."""
         return self.topology or everyone_hears_everyone(self.motes)
 
     @property
     def copies_per_message(self) -> int:
-        """The largest number of copies of a message, with the gateways'."""
+        """The largest number of copies of a message, those to gateways included."""
         if self.recipients == "one":
             return 1 + self.gateways
         peers = self.motes - 1 if self.topology is None else max(map(len, self.topology.peers))
@@ -168,19 +168,19 @@ class WorldOptions:
 
     @property
     def line(self) -> int:
-        """Ticks of its own clock in which a gateway's line hands on what the gateway heard, if there are several."""
+        """The most ticks of a gateway's own clock that its line takes, if there are several gateways."""
         return self.epsilon + self.delta
 
     @property
     def most_under_way(self) -> int:
-        """No more messages can be on their way at a time. A turn sends two at most, and between a send and its last
-        receive no process has more ticks than delta, and the few by which clocks may be apart."""
+        """The most messages on their way at a time. A turn sends two at most, and between a send and its last receive
+        no process has more ticks than delta plus the skew of the clocks."""
         ticks = self.delta + 3 * self.epsilon + 3
         return 2 * (self.motes + 1) * self.events_per_tick * ticks
 
     @property
     def sends_again(self) -> bool:
-        """Whether a mote may come to a second send in one tick."""
+        """Whether a mote may send twice in a tick."""
         return self.sends == "any" or self.events_per_tick > 1 or bool(self.period)
 
     @property
@@ -195,7 +195,7 @@ class WorldOptions:
 
     @property
     def rounds(self) -> int:
-        """Rounds of a window: the first for data, the others for what was lost."""
+        """Rounds of a window: the first for data, the others for lost data."""
         return ROUNDS
 
     @property
@@ -213,7 +213,7 @@ class WorldOptions:
         return self.events_per_tick * (1 if self.reception == "tick" else self.motes)
 
 
-# The readings: what the paper's model leaves open. Three combinations of them are in use.
+# The readings: choices that the paper's model leaves open. Three combinations of them are in use.
 READINGS = ("recipients", "delay", "delay_clock", "reception", "g2", "sends", "second_send")
 _PAPER: dict[str, Any] = {
     field.name: field.default for field in fields(WorldOptions) if field.name in READINGS
@@ -222,7 +222,7 @@ _REAL_TIME = {"delay_clock": "global", "reception": "immediate"}
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": _PAPER,  # fits the paper's stated results best: figures, comparisons
     "network": _PAPER | _REAL_TIME | {"g2": "enforce"},  # a network of motes: planning
-    "measured": _PAPER | _REAL_TIME,  # beside the testbed, whose delays need no bound: tools/field_table
+    "measured": _PAPER | _REAL_TIME,  # beside the testbed, whose delays need no bound: tools/tables/field.py
 }
 
 

@@ -9,7 +9,7 @@ from basestation.causality.stream import Int64
 
 @dataclass(frozen=True, slots=True)
 class Stamped:
-    """The stamp of each message as its sender meant it, and what the motes noticed while they merged."""
+    """The stamp of each message as its sender meant it, and counts of cut and misread stamps."""
 
     r: Int64
     c: Int64

@@ -32,9 +32,9 @@ def stamp_messages(stream: Stream, scheme: Scheme) -> list[Message]:
 
 
 class StampingMotes:
-    """The motes' programs, which stamp as things happen. `sent`: what was stamped, by its number among all sends.
+    """The motes' programs, which stamp event by event. `sent`: the stamped messages, by their number among all sends.
 
-    `indices`: each send's number of its mote, where a mote does not count its sends from 1 on.
+    `indices`: each send's number within its mote, where a mote does not count from 1 on.
     """
 
     def __init__(self, scheme: Scheme, motes: int, indices: Sequence[int] | None = None) -> None:
@@ -59,7 +59,7 @@ class StampingMotes:
                     self._brought = []
 
     def forget(self, keep: int) -> None:
-        """All but the newest of what was sent."""
+        """Forget all sent messages but the newest."""
         while len(self.sent) > keep:
             del self.sent[next(iter(self.sent))]
 
@@ -70,12 +70,12 @@ def _as_read(scheme: Scheme, message: Message, now: int) -> Message:
 
 
 def stamp_rows(stream: Stream, deployment: Deployment) -> NDArray[np.void]:
-    """The stamp fields of all that was sent, in the columns in which they are packed."""
+    """The stamp fields of all sent messages, in the columns in which they are packed."""
     return pack_stamps(stamp_messages(stream, scheme_of(deployment)), deployment)
 
 
 def pack_stamps(messages: Sequence[Message], deployment: Deployment) -> NDArray[np.void]:
-    """The same of some messages."""
+    """The same for some messages."""
     stamp, codec = layout_of(deployment).stamp, scheme_of(deployment).codec()
     rows = np.zeros(len(messages), bulk.data_dtype(layout_of(deployment)))
     for row, message in zip(rows, messages, strict=True):
@@ -87,10 +87,10 @@ def pack_stamps(messages: Sequence[Message], deployment: Deployment) -> NDArray[
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What was delivered, as numbers of messages in order of delivery, and what it took.
+    """The numbers of the messages in order of delivery, and the cost.
 
-    `saturated` stamps were full. `gave_up` left without something that they waited for. `discarded` came too late to
-    be of use. `stuck` were held when nothing more could free them.
+    `saturated` stamps were full. `gave_up` left without a cause that they waited for. `discarded` came too late to be
+    of use. `stuck` were held at the end, when no event could release them.
     """
 
     order: Int64
@@ -136,7 +136,7 @@ def play(stream: Stream, scheme: Scheme, messages: Sequence[Message] | None = No
 def _deliver(
     stream: Stream, scheme: Scheme, messages: Sequence[Message], rule: Rule, discarded: list[Message]
 ) -> Iterator[Delivery]:
-    """The observer takes its batches; one that does not come with its tick finds that tick's deliveries done."""
+    """The observer takes its batches; a batch after its tick finds that tick's deliveries done."""
     columns = (
         stream.arrival_batch, stream.arrival_clock, stream.arrival_fresh, stream.arrival_message, stream.read_at
     )  # fmt: skip

@@ -1,9 +1,9 @@
-"""Several gateways: each hears the motes for itself, and hands on what it heard by a line of its own, in order.
+"""Several gateways: each hears the motes by itself, and forwards its frames in order on a line of its own.
 
 A line takes up to `WorldOptions.line` ticks of its gateway's clock; most copies take a quarter of that at most. The
-observer takes the first copy of each message. The observer's clock is the slowest line's: all that any gateway heard in
-earlier ticks is in. Copies come in only at moments when some gateway hears something: so a world need not say when
-clocks tick, and its rows are enough to tell the order.
+observer takes the first copy of each message. The observer's clock is the slowest line's: all frames that any gateway
+heard in earlier ticks have arrived. Copies arrive only at moments when a gateway hears a frame, so the order follows
+from the rows of a world, without the ticks of its clocks.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _first_copies(receptions: Int64, options: WorldOptions) -> Int64:
 
 
 def _moments(receptions: Int64, options: WorldOptions, random: np.random.Generator) -> Int64:
-    """For each reception, the one in whose moment the copy comes in: the last before the line's time is over."""
+    """For each reception, the one at whose moment its copy arrives: the last before the line's time is over."""
     slow = random.random(len(receptions)) < SLOW_SHARE
     delay = random.integers(0, np.where(slow, options.line, options.line // QUICK) + 1)
     moments = np.empty(len(receptions), np.int64)
@@ -64,7 +64,7 @@ def _moments(receptions: Int64, options: WorldOptions, random: np.random.Generat
 
 
 def _observers_clock(rows: Int64, overdue: Int64) -> Int64:
-    """The least of what the lines are sure of: what came last by a line, or what must have come by then."""
+    """The least tick up to which every line is complete: its last arrival, or what must have come by then."""
     came = np.where(rows[:, 4, None] == np.arange(overdue.shape[1]), rows[:, 1, None], 0)
     now: Int64 = np.maximum(np.maximum.accumulate(came), overdue).min(axis=1)
     return now

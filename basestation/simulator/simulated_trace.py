@@ -1,4 +1,4 @@
-"""Turns a simulated run into a trace, with what the wire would carry and what really happened."""
+"""Turns a simulated run into a trace: the bytes on the wire, and the true events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.schemes import PHI_POLICIES, descriptor
 
-from .engine import engine
+from . import engine
 from .options import OptionError, WorldOptions
 from .scheme_run import stamp_rows
 from .simulation import SimulatedRun
@@ -42,7 +42,7 @@ TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a
 def deployment_for(
     options: WorldOptions, scheme: Scheme, policy: str, phi: int, tolerate: float | None = None
 ) -> Deployment:
-    """The deployment whose motes would send what this simulation stamps. A policy that cannot read it gives way."""
+    """The deployment whose motes would send these stamps. A policy that cannot read them is replaced by the default."""
     setting, row = scheme.setting, descriptor(scheme.name)
     clock: dict[str, Any] = {"tick_log2": TICK_LOG2, "epsilon": options.epsilon, "delta": options.delta}
     if setting.modulus:
@@ -88,7 +88,7 @@ def trace_of(run: SimulatedRun, deployment: Deployment) -> Trace:
 
 
 def _ours(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], pa.StructArray]:
-    """The stamp fields of all sent messages, and what the observer reads in each arrival."""
+    """The stamp fields of all sent messages, and those that the observer reads in each arrival."""
     scheme = timed_scheme_of(deployment)
     stamped = engine.stamp(run.stream, scheme, run.fault)
     observed = engine.observe(run.stream, stamped, scheme)
@@ -112,8 +112,8 @@ def _papers(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void]
 def wire_rows(
     rows: NDArray[np.void], source: NDArray[Any], index: NDArray[Any], message: Int64
 ) -> NDArray[np.void]:
-    """Each arrival's fields as its sender packed them: `rows` have the stamps, and get the rest. The application data
-    is the message's number."""
+    """Each arrival's fields as its sender packed them: adds to the stamps in `rows` the other fields. The application
+    data is the message's number."""
     rows["source"] = source
     rows["sequence"] = (index - 1) % 256
     rows["in_sync"] = True
@@ -176,7 +176,7 @@ def _events(stream: Stream) -> pa.Table:
 
 
 def stream_of(trace: Trace) -> tuple[Stream, Int32]:
-    """The stream that a trace with events holds, and the vector clocks of all that was sent.
+    """The stream of a trace with events, and the vector clocks of all sent messages.
 
     A mote may begin with any number. `TraceError` if the events contradict themselves.
     """

@@ -17,9 +17,8 @@ from basestation.deployed import scheme_of_layout, setting_of_layout
 from packet_formats.layout import StampLayout, stamp_layout
 from packet_formats.schemes import LEDGER, MAX_FIELD_BITS, SEQUENCE, LayoutError, descriptor, names
 
-from . import windows
+from . import engine, windows
 from .corruption import Corruption, corrupt_stream, draw_corruption
-from .engine import engine
 from .options import OptionError, WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
 from .scheme_run import play, stamp_messages
@@ -152,7 +151,7 @@ class SimulatedRun:
 
 
 def world_for(options: WorldOptions, scheme: str) -> WorldOptions:
-    """The world in which a scheme's motes send: they put a second send in a tick off, if the scheme needs that."""
+    """The world in which a scheme's motes send: they delay a second send in a tick, if the scheme needs that."""
     needs = scheme in names() and descriptor(scheme).one_send_a_tick
     if needs and options.sends_again and options.second_send == "scheme":
         return replace(options, second_send="waits")
@@ -210,7 +209,7 @@ def measure_rule(
 
 
 def _by_rule(stream: Stream, scheme: Scheme, messages: Sequence[Message] | None = None) -> DeliveryOrder:
-    """What a scheme's own rule delivers; without `messages` it stamps them itself."""
+    """The deliveries of a scheme's own rule; without `messages` it stamps them itself."""
     played = play(stream, scheme, messages)
     arrival_of = np.zeros(stream.messages, np.int64)
     arrival_of[stream.arrival_message] = np.arange(stream.arrivals)
@@ -218,7 +217,7 @@ def _by_rule(stream: Stream, scheme: Scheme, messages: Sequence[Message] | None 
 
 
 def _stamp_use(scheme: TimedScheme, stamped: Stamped, observed: Observed) -> dict[str, int]:
-    """How far the stamps' fields were used, and what was cut or misread."""
+    """The use of the stamps' fields, and the counts of cut and misread stamps."""
     return {
         "max_c": int(stamped.c.max(initial=0)),
         "max_kn": int(stamped.kn.max(initial=0)),

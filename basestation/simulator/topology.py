@@ -1,4 +1,4 @@
-"""The topology of a network: who hears whom, and how far the observer is.
+"""The topology of a network: its links, and each mote's distance to the observer.
 
 Peers hear a broadcast directly. The observer's copy is relayed along the path with the fewest expected transmissions.
 These relays put arrivals out of causal order in a real network.

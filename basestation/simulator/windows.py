@@ -1,4 +1,4 @@
-"""A network that listens by a schedule: what was to be sent waits for the next window, and is stamped in it.
+"""A network that listens by a schedule: a message waits for the next window, and is stamped in it.
 
 In a window's first round the motes of each level send in their level's phase, the farthest first. Those beside them
 hear it at once. A gateway's copy goes on level by level and arrives in the phase of level 1: of the first round,
@@ -70,7 +70,7 @@ class _Window:
         return math.floor(time + self._ahead[process])
 
     def sends(self, mote: int, messages: int) -> list[_Sent]:
-        """What a mote sends in its phase; what the phase has no time for waits for the next window."""
+        """The messages that a mote sends in its phase; the others wait for the next window."""
         options = self._options
         level = min(options.network.hops[mote], options.levels)
         begin = self._start + (options.levels - level) * options.phase

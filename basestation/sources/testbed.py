@@ -24,8 +24,8 @@ from packet_formats.framing import FrameCounters
 from packet_formats.keys import write_key
 
 SETTINGS = (
-    *("motes", "topology", "spacing", "range", "gateway", "noise", "ppm", "rate", "app"),
-    *("seconds", "seed", "pace", "faults", "sensors", "truth", "pcap", "keep", "images"),
+    *("motes", "topology", "range", "gateway", "noise", "rate", "app"),
+    *("seconds", "seed", "pace", "faults", "sensors", "truth", "pcap", "keep"),
 )
 COMMAND = (sys.executable, "-m", "basestation", "testbed", "--gateways", "1")
 END_SECONDS = 25.0
@@ -80,6 +80,7 @@ class TestbedSource(LineSource):
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=PIPE,
+            env=os.environ | {"CAUSEWAY_TESTBED_PARENT": str(os.getpid())},
             start_new_session=True,  # Ctrl-C is ours to tell it of, or its end looks like a lost line
         )
         try:
@@ -93,7 +94,7 @@ class TestbedSource(LineSource):
 
     def _arguments(self) -> list[str]:
         settings = {"pace": "1", **self._spec.settings}
-        words = ["--port", "0", "--wait", "--parent", str(os.getpid())]
+        words = ["--port", "0", "--wait"]
         for name, value in settings.items():
             words += [f"--{name}", value]
         deployment = self._spec.where or self._described()

@@ -1,8 +1,8 @@
 """The testbed's Python side: it sets up runs and judges them. firmware/testbed emulates the motes.
 
-Before a run: `topologies` says who hears whom, `faults` turns a timeline into a script, `images` finds or builds the
-firmware, and `scenario` puts it all into the text that `engine` gives to the C program.
+Before a run: `topologies` computes the links, `faults` turns a timeline into a script, `images` finds or builds the
+firmware, and `scenario` writes the text that `engine` gives to the C program.
 
-After a run: `truth_log` reads its log, `air` decodes what was sent, `node_times` what time each mote showed, `host`
-what the gateways said; `judge` makes a `testbed_report` of it, and `pcap` writes the frames for Wireshark.
+After a run: `truth_log` reads its log, `signals` decodes the frames, `node_times` the clocks of the motes, `host` the
+gateways' lines; `judge` makes a `testbed_report` of them, and `capture` writes the frames for Wireshark.
 """

@@ -1,4 +1,4 @@
-"""A lock on a build folder: two commands, or two tests, that build the same thing wait for one another."""
+"""A lock on a build folder, so that two commands that build the same thing wait for one another."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TELL_AFTER = 2.0  # seconds
 
 
 def silent(text: str) -> None:
-    """Tells nobody."""
+    """Reports nothing."""
 
 
 @contextmanager
 def locked(folder: Path, what: str, say: Callable[[str], None] = silent) -> Iterator[None]:
-    """Hold the lock. `say` is told if another build of `what` keeps us waiting."""
+    """Hold the lock. `say` reports a wait for another build of `what`."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         try:

@@ -1,6 +1,6 @@
-"""What a run cost: the time that each node's parts were in each state, times their currents (`packet_formats.power`).
+"""The charge of a run: the time of each node's parts in each state, times their currents (`packet_formats.power`).
 
-The engine counts the times from what the emulated chips did. Nothing here is estimated but the currents.
+The engine counts the times of the emulated chips. Only the currents are estimates.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NS = 1e9
 ON_AIR = ("calibrating", "receiving", "sending")  # what a duty cycle counts
 
 
-JOINING = 150.0  # seconds in which a network with a schedule finds itself
+JOINING = 150.0  # seconds in which the motes of a network with a schedule join
 
 
 @dataclass(frozen=True, slots=True)
 class Battery:
-    """The cells, from which second of the run their charge is counted (a network first has to find itself), and what a
-    whole board draws asleep, which differs most from board to board."""
+    """The cells, the second from which their charge is counted (motes first have to join), and the current of a whole
+    board asleep, which differs most from board to board."""
 
     mah: float = power.CELLS_MAH
     since: float = 0.0
@@ -38,7 +38,7 @@ TWO_CELLS = Battery()
 
 @dataclass(frozen=True, slots=True)
 class NodeEnergy:
-    """What a node drew while it had power."""
+    """The current of a node while it had power."""
 
     id: int
     seconds: float
@@ -51,7 +51,7 @@ class NodeEnergy:
 
 @dataclass(frozen=True, slots=True)
 class NetworkEnergy:
-    """The motes' mean, the mote that lasts least, and all of them. Gateways have mains, and are no part of it."""
+    """The motes' mean, the mote that lasts least, and all motes. Gateways are on mains and listed apart."""
 
     mah: float
     since: float
@@ -82,7 +82,7 @@ def _powered(states: States) -> int:
 def node_energy(
     identity: int, before: States | None, after: States, deployment: Deployment, battery: Battery
 ) -> NodeEnergy:
-    """What a node drew from one line to another; `before` is None for the beginning of the run."""
+    """The current of a node between two lines of states; `before` is None for the beginning of the run."""
     network = deployment.network
     currents = power.currents(network.board, network.band, battery.asleep_ma)
     spent, starts = charge(after, currents), after.starts
@@ -110,7 +110,7 @@ def _on_air(states: States) -> int:
 
 
 class StatesLog:
-    """The states lines of a run: of each node the first that counts, and the last."""
+    """The first counted and the last line of states of each node."""
 
     def __init__(self, battery: Battery) -> None:
         self.battery = battery

@@ -27,7 +27,7 @@ JAM_DBM = -50.0
 
 
 class FaultError(ValueError):
-    """A timeline is impossible: which fault, and why."""
+    """A timeline is impossible; the message names the fault and the reason."""
 
 
 def carrier_khz(deployment: Deployment) -> int:
@@ -37,7 +37,7 @@ def carrier_khz(deployment: Deployment) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _FaultKind:
-    """A kind of fault: the keys it needs, the keys it may have, and what makes its lines."""
+    """A kind of fault: its required keys, its optional keys, and the function that makes its lines."""
 
     needs: tuple[str, ...]
     may: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The live station at the gateways' lines: what they said, and in which order the station delivers it."""
+"""The live station at the gateways' lines: their packets, and the order in which the station delivers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .scenario import ScenarioNetwork
 from .testbed_report import Line, ObservedOrder
 from .truth_log import Uart
 
-# Why the station could not read a packet; its other reasons are of packets that it read and refused.
+# Reasons for which the station could not read a packet; its other reasons are for refused packets.
 UNREAD = {"no packet", *(reason.name.lower() for reason in Reason)}
 
 
@@ -44,7 +44,7 @@ class StationHost:
         return sum(decoder.counters.dropped_bytes for _, decoder in self._lines.values())
 
     def happenings(self, uarts: Iterable[Uart]) -> Iterator[Happening]:
-        """What the lines' bytes lead to, in the order in which they came."""
+        """The happenings of the lines' bytes, in the order of the bytes."""
         for event in sorted(uarts, key=lambda uart: uart.t):
             if event.node not in self._lines:
                 continue
@@ -58,7 +58,7 @@ class StationHost:
 def read_line(
     uarts: Iterable[Uart], network: ScenarioNetwork, book: MessageBook
 ) -> tuple[Line, ObservedOrder, int]:
-    """What the gateways' lines held, the order in which the station delivers it, and how much of that was late."""
+    """The counts of the gateways' lines, the order of the station's deliveries, and how many of them were late."""
     host = StationHost(network)
     data, sent_as, order = 0, dict[int, Sent](), list[Sent]()
     for one in host.happenings(uarts):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -31,7 +30,7 @@ SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "script
 
 
 class FirmwareImageError(Exception):
-    """There is no image to run, and why."""
+    """An image is missing; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,31 +65,22 @@ class Programs:
 def programs_for(
     deployment: Deployment,
     rate: float | None = None,
-    build: Path | None = None,
     app: str | None = None,
     say: Callable[[str], None] = silent,
 ) -> Programs:
-    """The mote's and the gateway's image, from the folder `build` if given, else built if they are not there yet.
+    """The mote's and the gateway's image, built unless they exist.
 
     `rate` is each mote's messages a second; None leaves the firmware's own. `app` is the motes': one of firmware/apps,
-    or a folder. `say` is told before a build, which takes long.
+    or a folder. `say` announces a build, which takes long.
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
     refuse_board(deployment)
     if not deployment.scheme.in_firmware:
         has = ", ".join(name for name in names() if descriptor(name).in_firmware)
         raise FirmwareImageError(f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {has}')
-    if deployment.security.mic and deployment.key is None and build is None:
-        raise FirmwareImageError(f"{deployment.network.name} has a key, and it was not read: {keys.GET_ONE}")
-    if build is not None:
-        if rate is not None or app is not None:
-            raise FirmwareImageError(
-                "built images have their rate and app: leave out --images, or --rate and --app"
-            )
-        for name in environments(board):
-            _check_built_for(build / name, deployment)
-    else:
-        build = _built(deployment, rate, app, say)
+    if deployment.security.mic and deployment.key is None:
+        raise FirmwareImageError(f"{deployment.network.name} has a key, which was not read: {keys.GET_ONE}")
+    build = _built(deployment, rate, app, say)
     return Programs(*(program(build / name / "firmware.elf") for name in environments(board)))
 
 
@@ -123,18 +113,6 @@ def program(path: Path) -> FirmwareProgram:
     except tool.ImageError:
         recorder = None  # a gateway has none
     return FirmwareProgram(path, recorder, watches)
-
-
-def _check_built_for(folder: Path, deployment: Deployment) -> None:
-    try:
-        about = json.loads((folder / "firmware.json").read_text())
-        built_for = about["layout_sha256"]
-    except (OSError, ValueError, KeyError):
-        raise FirmwareImageError(f"{folder} holds no image made by `pio run`") from None
-    if built_for != hashlib.sha256(cheader.render(deployment).encode()).hexdigest():
-        raise FirmwareImageError(
-            f"{folder}: built for another deployment, {about.get('deployment', 'unnamed')}"
-        )
 
 
 def _app_folder(app: str | None) -> Path | None:

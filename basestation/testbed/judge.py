@@ -1,7 +1,7 @@
-"""What a run's truth says: order, skew, delay, losses, and what the gateways handed up.
+"""Judges a run by its truth log: order, skew, delay, losses, and the gateways' lines.
 
-Happened-before comes from the flight recorders alone: sends, and receptions that were merged. (A message whose sender
-was out of sync is not merged, and orders nothing.) The stamps come from the air, as the motes sent them. An observer
+Happened-before comes from the flight recorders alone: sends, and receptions that were merged. (A message of a sender
+out of sync is not merged, and orders nothing.) The stamps come from the air, as the motes sent them. An observer
 reads a stamp against the network's clock; here that clock is that of the root or its successor, from its own beacons.
 """
 
@@ -25,11 +25,11 @@ from packet_formats.messages import Data, decode_message
 from packet_formats.records import Arrived, Beacon, Taken
 
 from . import node_times
-from .air import delimiter_ns, message_of
 from .energy import JOINING, TWO_CELLS, Battery, StatesLog
 from .host import arrivals_in, read_line
 from .recorded_messages import MessageBook, Sent
 from .scenario import ScenarioNetwork
+from .signals import delimiter_ns, message_of
 from .testbed_report import Delay, Fates, MoteReport, NetworkReport, StampOrder, TestbedReport
 from .truth_log import (
     DriverFault,
@@ -48,9 +48,9 @@ from .truth_log import (
 
 NS = 1e9
 STARTING = 10.0  # seconds in which motes are switched on, find the time and their distance
-SILENCE = 8  # a pause of so many usual ones is out of a mote's habit
-LONGER = 2  # and so many of its longest, for those that send only on events
-# A message that its own sender drops is dropped within this, and its number not used again.
+SILENCE = 8  # usual pauses without a message: unusual for a mote
+LONGER = 2  # and this many of its longest pauses, for motes that send only on events
+# A sender that drops its own message does so within this time, and does not use its number again.
 SOON_NS = 2_000_000_000
 
 
@@ -113,7 +113,7 @@ class _Log:
 def judge(
     events: Iterable[Event], networks: Sequence[ScenarioNetwork], battery: Battery = TWO_CELLS
 ) -> TestbedReport:
-    """Everything that the log of a run tells about these networks."""
+    """The report on these networks, from the log of a run."""
     log = _Log(StatesLog(battery))
 
     def noted() -> Iterable[Event]:
@@ -181,7 +181,7 @@ def _judge_network(log: _Log, network: ScenarioNetwork) -> NetworkReport:
 
 
 def decoded(signals: Iterable[Signal], network: ScenarioNetwork, layout: DataLayout) -> list[_OnAir]:
-    """This network's own data messages, beacons and news of arrivals, in the order they began."""
+    """This network's data messages, beacons and acknowledgements, in the order of their signals."""
     members = set(network.nodes)
     found = []
     for signal in signals:
@@ -201,7 +201,7 @@ def messages_of(
 ) -> tuple[MessageBook, int]:
     """The messages with their true causes, and the number of receptions that fit no message.
 
-    `merged` is told of each message that a mote merged, and when.
+    `merged` is called with each message that a mote merged, the mote and the time.
     """
     id_of = {node: identity for identity, node in enumerate(network.motes)}
     truth, book = VectorTruth(len(network.motes)), MessageBook()
@@ -235,7 +235,7 @@ def follow(
     received: Mapping[int, Sequence[int]],
     network: ScenarioNetwork,
 ) -> int:
-    """Note what was seen of each message; gives the number of copies whose stamp was altered."""
+    """Note the first signal and arrival of each message; returns the number of copies with an altered stamp."""
     board, altered = network.deployment.network.board, 0
     for seen in on_air:
         signal, data = seen.signal, seen.message
@@ -255,7 +255,7 @@ def follow(
 
 
 class _RootTime:
-    """The network's clock in each epoch: that of whoever drives it, root or successor, by its own beacons."""
+    """The network's clock in each epoch: that of the root or its successor, by its own beacons."""
 
     def __init__(self, on_air: Iterable[_OnAir], network: ScenarioNetwork) -> None:
         self._tick_log2 = network.deployment.clock.tick_log2
@@ -324,7 +324,7 @@ def _by_stamps(book: Iterable[Sent], time: _RootTime, network: ScenarioNetwork) 
 
 
 def _no_order(book: Sequence[Sent], altered: int, unmatched: int) -> StampOrder:
-    """Stamps of the papers say what to wait for, and do not order any two messages: deliveries alone can be judged."""
+    """The papers' stamps do not order any two messages, so only deliveries can be judged."""
     full = sum(sent.data is not None and sent.data.in_sync and sent.data.saturated for sent in book)
     return StampOrder(0, 0, 0, full, None, 0, 0, altered, unmatched, total=False)
 
@@ -374,8 +374,8 @@ def _mote(mote: int, sent: Sequence[Sent], on_air: Sequence[int], now: int, powe
 
 
 def _is_silent(stamped: Sequence[int], times: Sequence[int], now: int) -> bool:
-    """`times`: of all that it sent, health, beacons and relayed messages too. A mote may have nothing to tell for long
-    and live: then the pause must also be far longer than any before."""
+    """`times`: of all its frames, health, beacons and relayed messages too. A mote that sends on events may pause for
+    long, so the pause must also be far longer than any before."""
     if len(stamped) < 3:
         return False
     pause = now - times[-1]

@@ -1,6 +1,6 @@
 """Reads the network time of each mote from its memory and compares them at the same true moment (G1).
 
-The arithmetic is that of firmware/net/network_time.c: a clock is a line over local time, less what is left of a correction.
+As in firmware/net/network_time.c, a clock is a line over local time, less the rest of a correction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .truth_log import ClockSample, Event, Leds, Power, Reset
 
 LINE = struct.Struct("<IIHhiIB")  # line_t of network_time.c; with a key its round follows
 RED = 1
-# Counts of timer 0 after which its overflow has surely been served; with a schedule a radio that wakes delays it.
+# Counts of timer 0 after which its overflow has been served; with a schedule a waking radio delays that.
 SETTLED, SETTLED_SCHEDULED = 4, 16
 INSTANT_NS = 10_000_000  # readings closer together belong together
 TICK = 128  # cycles of the crystal that timer 0 counts as one while the processor sleeps by a schedule
@@ -76,7 +76,7 @@ def _signed(word: int) -> int:
 
 
 def readings(events: Iterable[Event]) -> Iterator[NodeTime]:
-    """The readings of nodes that say they are in sync: their red LED went on and then off."""
+    """The readings of nodes in sync: their red LED went on and then off."""
     in_sync: dict[int, bool | None] = {}
     for event in events:
         match event:
@@ -93,9 +93,9 @@ def readings(events: Iterable[Event]) -> Iterator[NodeTime]:
 
 
 def local_time(clock: ClockSample) -> int | None:
-    """A node's local time in cycles, as boards/mica/clock.c has it; None while memory and timer do not belong together.
+    """A node's local time in cycles, as boards/mica/clock.c has it; None while memory and timer do not match.
 
-    With a schedule timer 0 counts ticks of 128 cycles while the processor sleeps; the prescaler tells cycles then.
+    With a schedule timer 0 counts ticks of 128 cycles while the processor sleeps; the prescaler has the cycles.
     """
     watch = clock.watch
     slow, shift = watch.get("slow", b"\0")[0], watch.get("shift", b"\0")[0]
@@ -103,7 +103,7 @@ def local_time(clock: ClockSample) -> int | None:
         return None
     periods = int.from_bytes(watch["periods"], "little")
     if slow and not watch["asleep"][0]:
-        return None  # it may be counting just now
+        return None  # it may be counting at this moment
     if slow:
         ticks = periods + (clock.tcnt0 - watch["ticked"][0]) % 256
         return (ticks * TICK + clock.prescaler % TICK) % WORD

@@ -1,4 +1,4 @@
-"""The messages of a run: how each mote recorded them, and what happened to them afterwards."""
+"""The messages of a run: their flight records, and their fates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from packet_formats.messages import Data
 
 @dataclass(slots=True)
 class Sent:
-    """A message as its mote recorded it, and what happened to it afterwards."""
+    """A message as its mote recorded it, and its fate."""
 
     send: Send
     t: int

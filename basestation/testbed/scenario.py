@@ -1,4 +1,4 @@
-"""A scenario: a whole run as plain values, and as the text that the engine reads (docs/reference/testbed.md).
+"""A scenario: a whole run as plain values, and as the text that the engine reads (firmware/testbed/scenario.c).
 
 All random values are drawn here from the seed, for each node separately: one more node changes no other.
 """
@@ -19,7 +19,7 @@ CLOCKS = 1.0  # seconds between two readings of all clocks
 
 
 class ScenarioError(ValueError):
-    """A run is impossible: what is at fault, and why."""
+    """A run is impossible; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,6 @@ class Scenario:
     clocks: float = CLOCKS
     measure: float = 0.0
     states: float = 0.0  # seconds between two lines on states; one comes at the end in any case
-    start_cycles: int | None = None  # of the processors' oscillators after power-save, by their fuses
     pace: float = 0.0
     wait: bool = False  # for a client at each TCP port
     script: tuple[str, ...] = ()  # lines that begin with `at`
@@ -115,8 +114,6 @@ class Scenario:
             yield f"measure {_number(self.measure)}"
         if self.states:
             yield f"states {_number(self.states)}"
-        if self.start_cycles is not None:
-            yield f"oscillator {self.start_cycles}"
         yield f"pace {_number(self.pace)}"
         if self.wait:
             yield "wait"
@@ -156,10 +153,10 @@ class Scenario:
             yield f"end {_number(self.end)}"
 
 
-def drawn(seed: int, number: int, board: str, image: Path, ppm: float = PPM) -> Node:
+def drawn(seed: int, number: int, board: str, image: Path) -> Node:
     """Draw a node's crystal errors and the moment it is switched on."""
     chance = random.Random(f"{seed} node {number}")
-    main, crystal = (round(chance.uniform(-ppm, ppm), 3) for _ in range(2))
+    main, crystal = (round(chance.uniform(-PPM, PPM), 3) for _ in range(2))
     radio = round(chance.uniform(-RADIO_PPM, RADIO_PPM), 3)
     return Node(board, image, round(chance.uniform(0, START_SPREAD), 6), main, crystal, radio)
 

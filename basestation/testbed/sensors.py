@@ -23,7 +23,7 @@ LATEST = 1e6  # seconds
 
 
 class SensorsError(ValueError):
-    """A file of readings is impossible: which line, and why."""
+    """A file of readings is impossible; the message names the line and the reason."""
 
 
 def load(path: Path, networks: Sequence[ScenarioNetwork]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Makes a scenario from deployments and a topology: which node is which mote, and what each runs."""
+"""Makes a scenario from deployments and a topology: the nodes of its motes and gateways, and their images."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from pathlib import Path
 from packet_formats.deployment import Deployment
 
 from .images import FirmwareProgram, Programs
-from .scenario import PPM, Node, Port, Scenario, ScenarioError, ScenarioNetwork, drawn
+from .scenario import Node, Port, Scenario, ScenarioError, ScenarioNetwork, drawn
 from .topologies import RadioTopology, shared
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the user may choose beside the network itself."""
+    """The settings of a run beside the networks."""
 
     seed: int = 1
-    ppm: float = PPM
     pace: float = 0.0
     seconds: float | None = None
     ports: tuple[Port, ...] = ()  # of the first gateways, in their order
@@ -26,7 +25,6 @@ class Wish:
     readings: Path | None = None
     script: tuple[str, ...] = ()
     states: float = 0.0
-    start_cycles: int | None = None
 
 
 def networks_in(deployments: Sequence[Deployment], topology: RadioTopology) -> tuple[ScenarioNetwork, ...]:
@@ -82,14 +80,13 @@ def assemble(
         wait=wish.wait,
         script=wish.script,
         states=wish.states,
-        start_cycles=wish.start_cycles,
         end=wish.seconds,
     )
 
 
 def _node(network: ScenarioNetwork, number: int, program: FirmwareProgram, folder: Path, wish: Wish) -> Node:
     image = program.copy(network.id_of(number), folder)
-    node = drawn(wish.seed, number, network.deployment.network.board, image, wish.ppm)
+    node = drawn(wish.seed, number, network.deployment.network.board, image)
     sensor_board = network.deployment.network.sensor_board if number in network.motes else ""
     return replace(node, recorder=program.recorder, watches=program.watches, sensor_board=sensor_board)
 

@@ -10,8 +10,8 @@ from packet_formats.power import shown_days
 from .energy import NetworkEnergy, NodeEnergy
 from .node_times import Skew
 
-ARRIVE = 0.9  # of the messages, at least, where nothing is lost on purpose
-JUDGED = 20  # messages: the share that arrived of fewer says little
+ARRIVE = 0.9  # the least share of messages that should arrive, without intended losses
+JUDGED = 20  # messages: of fewer the share is left to chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class StampOrder:
     messages: int
     pairs: int
     broken: int
-    saturated: int  # messages whose stamp says "or more", which may hide an order
+    saturated: int  # messages with a full counter, which may hide an order
     last_broken: float | None  # seconds: when the later message of a broken pair was sent
     since: int  # of `messages`, those sent after that
     unreadable: int  # in-sync messages whose time no beacon gives
     altered: int  # copies whose stamp is not the one that was sent
     unmatched: int  # receptions of a message that no mote sent
-    total: bool = True  # whether any two stamps compare; if not, only deliveries can be judged
+    total: bool = True  # whether any two stamps compare; otherwise only deliveries are judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What the gateways sent to the host, read with the base station's own decoder."""
+    """The gateways' packets to the host, read with the base station's own decoder."""
 
     frames: int
     data: int
@@ -93,8 +93,8 @@ class MoteReport:
     id: int
     stamped: int
     arrived: int
-    last: float | None  # seconds: when it sent last, be it a message, health or a beacon
-    silent: bool  # it has power, but by its pauses so far it should have sent something long ago
+    last: float | None  # seconds: when it sent its last message, health record or beacon
+    silent: bool  # it has power, but has paused far longer than before
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class NetworkReport:
     motes: tuple[MoteReport, ...]
     gateways: int
     fates: Fates
-    starting: Fates  # those from the time in which the network finds itself
+    starting: Fates  # of the messages stamped while motes join
     transmissions: int  # frames on the air that carried these messages, or said that one had arrived
     order: StampOrder
     arrivals: ObservedOrder
@@ -123,7 +123,7 @@ class TestbedReport:
     networks: tuple[NetworkReport, ...]
     signals: int
     outcomes: dict[str, int]
-    missed: int  # recorder events that were lost: then the rest is worth nothing
+    missed: int  # recorder events that were lost, which makes the report worthless
     gaps: int  # in the recorders' numbers
     resets: dict[str, int]  # by cause
     script: int
@@ -131,7 +131,7 @@ class TestbedReport:
 
     @property
     def troubles(self) -> list[str]:
-        """What went wrong, in words."""
+        """The faults of the run, in words."""
         found = []
         if self.missed or self.gaps:
             found.append(
@@ -160,7 +160,7 @@ def _troubles(network: NetworkReport) -> list[str]:
 
 
 def too_few(report: TestbedReport, share: float) -> list[str]:
-    """Which networks brought less than this share of their messages to a gateway, once they had found themselves."""
+    """A text for each network of which less than this share of messages arrived, after its motes had joined."""
     return [words for network in report.networks if (words := _too_few(network, share))]
 
 
@@ -242,8 +242,8 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
     ]
 
 
-LEAST_SHARE = 0.005  # of a current: what is not worth a word
-LEAST_STARTS = 0.01  # a second: likewise
+LEAST_SHARE = 0.005  # of a current: a smaller one is not shown
+LEAST_STARTS = 0.01  # a second: fewer are not shown
 
 
 def _energy_rows(energy: NetworkEnergy) -> list[tuple[str, str]]:

@@ -1,6 +1,6 @@
-"""Makes a trace of a testbed run: what a base station at its gateways would have logged, and what really happened.
+"""Makes a trace of a testbed run: the log of a base station at its gateways, and the true events.
 
-The gateways' lines go through a station, and become a table as a journal does. The truth comes from the flight
+A station reads the gateways' lines; its decisions become a table as those of a journal. The truth comes from the flight
 recorders: which sends led to each message, and every send and merged reception in its true order.
 """
 
@@ -19,6 +19,7 @@ from basestation.causality.modular import nearest
 from basestation.causality.truth import VectorTruth
 from basestation.journal.projection import project
 from basestation.journal.record_format import Record, RecordKind, Records, encode_record
+from basestation.live.deciding import decisions_on
 from basestation.live.station import Station
 from basestation.traces.files import Trace
 from basestation.traces.schema import KINDS, binary_column, events_schema
@@ -34,7 +35,7 @@ TICKS = 1 << 16  # a recorder keeps 16 bits of a tick
 
 
 def network_of(events: Sequence[Event], deployment: Deployment, gateways: int = 1) -> ScenarioNetwork:
-    """The network of a log that holds only one: its motes, then its gateways."""
+    """The network of a log with only one network: its motes, then its gateways."""
     start = events[0] if events else None
     if not isinstance(start, Start):
         raise TruthError("not a log of the testbed: its first line is not a start event")
@@ -52,7 +53,7 @@ def network_of(events: Sequence[Event], deployment: Deployment, gateways: int = 
 
 
 def _check_gateways(events: Iterable[Event], network: ScenarioNetwork, nodes: int) -> None:
-    """The log does not say which nodes are gateways, but gateways have a host, and send no messages of their own."""
+    """The log does not list gateways, but only gateways have a host, and they send no messages of their own."""
     talking = {event.node for event in events if isinstance(event, Uart)}
     sending = {event.node for event in events if isinstance(event, RecordedEvent) and event.kind == "send"}
     if talking - set(network.gateways) or sending & set(network.gateways):
@@ -64,7 +65,7 @@ def _check_gateways(events: Iterable[Event], network: ScenarioNetwork, nodes: in
 
 
 def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:
-    """What the gateways sent, as the records of a journal; both of the host's clocks are the true time."""
+    """The gateways' packets as the records of a journal; both of the host's clocks are the true time."""
     decoders = {node: FrameDecoder() for node in network.gateways}
     raw: list[bytes] = []
     starts, size = [], 0
@@ -79,24 +80,11 @@ def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:
     return Records.of(b"".join(raw), starts)
 
 
-def decisions_on(records: Records, deployment: Deployment) -> NDArray[np.void]:
-    """What a station decides on these frames, as rows of `DECISION`."""
-    station, raw = Station(deployment), list[bytes]()
-    for record in records:
-        if (line := record.line()) is not None:
-            station.take(line)
-            if station.decision is not None:
-                decided = station.decision.encode(record.number)
-                raw.append(encode_record(record._replace(kind=RecordKind.DECISION, payload=decided)))
-    starts = np.cumsum([0, *map(len, raw)])[:-1].tolist()
-    return Records.of(b"".join(raw), starts).decisions()
-
-
 def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "testbed") -> Trace:
     deployment = network.deployment
     recorded = sorted((e for e in events if isinstance(e, RecordedEvent)), key=lambda event: event.t)
     records = records_of(events, network)
-    messages = project(records, deployment, decisions_on(records, deployment)).messages
+    messages = project(records, deployment, decisions_on(records, Station(deployment))).messages
     book, table = _truth(recorded, network)
     name = f"{deployment.to_toml()} {[(e.t, e.node, e.number) for e in recorded]}"
     return Trace(
@@ -112,8 +100,8 @@ def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple
     """The messages with their causes, and the table of events. Sequences count from 0 in each boot, unwrapped;
     numbers count on over all boots.
 
-    A mote that has not found the network's time yet shows its own, which means nothing: its sends get the network's.
-    Its stamps start from nothing in the first epoch that it enters.
+    A mote without the network's time records its own, which is meaningless: its sends get the network's. Its stamps
+    are cleared in the first epoch that it enters.
     """
     id_of = {node: mote for mote, node in enumerate(network.motes)}
     truth, book = VectorTruth(len(network.motes)), MessageBook()

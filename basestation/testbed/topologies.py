@@ -1,4 +1,4 @@
-"""Computes who hears whom, in dB, from a grid, a line, coordinates, TOSSIM gains or measured links.
+"""Computes the gain of each link, in dB, from a grid, a line, coordinates, TOSSIM gains or measured links.
 
 Motes are places 0 to n - 1, gateways the places after them. Several networks in one run stand at the same places.
 """
@@ -19,10 +19,11 @@ from packet_formats.boards import DEFAULT_BOARD
 
 NOISE_DBM = -98.0  # the engine's default
 MARGIN_DB = DEFAULT_BOARD.radio.signal_margin_db  # over noise
+SPACING = 10.0  # between neighbours in a grid or line
 FADING = 4.0  # received power falls with this power of the distance: near the ground, antennas a hand's breadth high
-SILENT_DB = -115.0  # a weaker link neither carries nor disturbs anything
+SILENT_DB = -115.0  # a weaker link neither carries nor disturbs a frame
 BESIDE_DB = -40.0  # two motes at one place
-LINK_DB = -65.0  # links known by their delivery alone: chance decides, not noise
+LINK_DB = -65.0  # links of which only the delivery is known: chance decides, not noise
 
 Link = tuple[int, int]
 Place = tuple[float, float]
@@ -44,12 +45,12 @@ class RadioTopology:
         return self.motes + self.gateways
 
     def carries(self, link: Link) -> bool:
-        """Whether the link carries more than a frame now and then."""
+        """Whether the link carries at least half of the frames."""
         needed = self.noise.get(link[1], NOISE_DBM) + self.margin
         return self.gains.get(link, SILENT_DB) >= needed and self.deliveries.get(link, 1.0) >= 0.5
 
     def hops(self) -> list[int | None]:
-        """Each mote's hops to the nearest gateway over links that carry; None where there is no path."""
+        """Each mote's hops to the nearest gateway over links that carry; None without a path."""
         found = _hops_to(range(self.motes, self.places), range(self.places), self.carries)
         return [found.get(mote) for mote in range(self.motes)]
 
@@ -58,7 +59,6 @@ def grid(
     motes: int,
     gateways: int = 1,
     hops: int = 3,
-    spacing: float = 10.0,
     reach: float | None = None,
     margin: float = MARGIN_DB,
 ) -> RadioTopology:
@@ -68,13 +68,13 @@ def grid(
     hears about a third of the motes; the others are relayed, which puts arrivals out of order.
     """
     columns = max(1, round(math.sqrt(motes / 2)))
-    places = [(spacing * (i % columns), spacing * (i // columns)) for i in range(motes)]
+    places = [(SPACING * (i % columns), SPACING * (i // columns)) for i in range(motes)]
     right, far = (max(place[axis] for place in places) for axis in (0, 1))
     sides = [
-        (right / 2, -spacing),
-        (right / 2, far + spacing),
-        (-spacing, far / 2),
-        (right + spacing, far / 2),
+        (right / 2, -SPACING),
+        (right / 2, far + SPACING),
+        (-SPACING, far / 2),
+        (right + SPACING, far / 2),
     ]
     return _laid_out(places, _first(sides, gateways, "a grid has four sides"), hops, reach, margin)
 
@@ -83,13 +83,12 @@ def line(
     motes: int,
     gateways: int = 1,
     hops: int = 3,
-    spacing: float = 10.0,
     reach: float | None = None,
     margin: float = MARGIN_DB,
 ) -> RadioTopology:
     """Motes in a line, with a gateway at one end or both; `reach` as in a grid."""
-    ends = [(-spacing, 0.0), (spacing * motes, 0.0)]
-    places = [(spacing * i, 0.0) for i in range(motes)]
+    ends = [(-SPACING, 0.0), (SPACING * motes, 0.0)]
+    places = [(SPACING * i, 0.0) for i in range(motes)]
     return _laid_out(places, _first(ends, gateways, "a line has two ends"), hops, reach, margin)
 
 
@@ -250,7 +249,7 @@ def _hops_to(start: Iterable[int], places: Sequence[int], carries: Callable[[Lin
 
 
 def lossy(topology: RadioTopology, loss: float) -> RadioTopology:
-    """The same, with a share of all frames lost on each link by chance, beside what noise and collisions take."""
+    """The same, with a share of all frames lost on each link by chance, in addition to noise and collisions."""
     if not loss:
         return topology
     kept = {link: (1 - loss) * topology.deliveries.get(link, 1.0) for link in topology.gains}

@@ -1,4 +1,4 @@
-"""Reads the truth log into typed events. docs/reference/testbed.md says what each line means."""
+"""Reads the truth log into typed events. docs/reference/testbed.md explains each line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class TruthError(ValueError):
-    """A log cannot be read: which line, and why."""
+    """A log cannot be read; the message names the line and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class ClockSample:
 
 @dataclass(frozen=True, slots=True)
 class ProgramUse:
-    """What a program has used: stack in bytes, the rest in CPU cycles; `handlers` are by interrupt vector."""
+    """The resources that a program used: stack in bytes, the rest in CPU cycles; `handlers` are by interrupt vector."""
 
     t: int
     node: int
@@ -144,8 +144,8 @@ class ProgramUse:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """How long a node's parts were in each of their states since the run began, in ns; LEDs and sensors: on. And how
-    often its processor's oscillator and its radio's were started."""
+    """The time of a node's parts in each of their states since the run began, in ns (LEDs and sensors: on), and the
+    number of starts of its processor's and its radio's oscillator."""
 
     t: int
     node: int

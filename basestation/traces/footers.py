@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -64,12 +65,20 @@ class Footer:
         return tuple(self.said.row_group(g).num_rows for g in range(self.said.num_row_groups))
 
     def nulls(self, column: str) -> int:
+        known = self._statistics(column)
+        if all(one is not None and one.has_null_count for one in known):
+            return sum(one.null_count for one in known)
+        return self.counted(column)
+
+    def bounds(self, column: str) -> list[int]:
+        """The least and the largest value of a column in each row group, where the footer has them."""
+        known = self._statistics(column) if column in self._columns.names else []
+        return [bound for one in known if one is not None and one.has_min_max for bound in (one.min, one.max)]
+
+    def _statistics(self, column: str) -> list[Any]:
         columns = self.said.schema
         place = [columns.column(i).path for i in range(len(columns))].index(column)
-        told = [self.said.row_group(g).column(place).statistics for g in range(self.said.num_row_groups)]
-        if all(one is not None and one.has_null_count for one in told):
-            return sum(one.null_count for one in told)
-        return self.counted(column)
+        return [self.said.row_group(g).column(place).statistics for g in range(self.said.num_row_groups)]
 
     def told(self, column: str) -> int:
         """The rows that have a value; none of a column that is not there."""

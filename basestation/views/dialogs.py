@@ -1,4 +1,4 @@
-"""What the full screen asks and explains on top of its picture. While one is open, no key acts on what is behind it."""
+"""The dialogs of the full screen: help and questions. While one is open, keys act on the dialog only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PHI_POLICIES = ("dapw", "cbd")
 KEYS = (
     ("p", "pause the picture; nothing is lost meanwhile"),
     ("↑ ↓", "choose a mote; page up and page down go faster; Esc: none"),
-    ("f", "show the chosen mote only, and again all"),
+    ("f", "show only the chosen mote, or all again"),
     ("b r R", "the chosen mote: blink, report its health, reboot (asks first)"),
     ("+ -", "raise or lower phi by five per cent, or what the ledger tolerates by a tenth (asks first)"),
     ("o", "the next policy that the stamp allows (asks first)"),
@@ -33,16 +33,16 @@ KEYS = (
 )
 WORDS = (
     "Motes, those in trouble first: messages per second, received, lost, dup(licates), late, held now; p95: 95% of the "
-    "messages were held at most so many ms; boot: restarts seen; nosync: messages sent or heard without network time; "
-    "sat: saturated stamps; mV: battery, 5d: at 2.7 V in 5 days if it goes on so; duty: radio on, and "
-    "the days that full cells last so; hop: distance from the root; "
-    "rssi: dBm at the gateway, r: of a relay, ?: perhaps of a relay; last: when it was heard last; state: the alarm "
-    "that is raised for it.",
-    "Arrivals: messages as they come. Deliveries: messages as they leave, and how long each was held. ↑3 left three "
-    "places earlier than it arrived, ↓3 three later; late: it came after its deadline; no time: it left on arrival "
-    "because it had no network time; ∥ concurrent: a message had left before it that is neither its cause nor its "
-    "effect; ? tentative: it waits for messages by name, and stands where it would leave if nothing more came.",
-    "Out of order: ≥ 2 ≤ 5 means that stamps or receipts prove at least two, and leave open whether three more are.",
+    "messages were held at most this long, in ms; boot: restarts; nosync: messages sent or heard without network time; "
+    "sat: saturated stamps; mV: battery, 5d: at 2.7 V in 5 days at this rate; duty: radio on, and "
+    "the days that full cells last at this duty; hop: distance from the root; "
+    "rssi: dBm at the gateway, r: of a relay, ?: perhaps of a relay; last: since its last message; state: its gravest "
+    "alarm.",
+    "Arrivals: messages as they come. Deliveries: messages as they are delivered, and how long each was held. ↑3: "
+    "delivered three places earlier than it arrived, ↓3: three later; late: it came after its deadline; no time: "
+    "delivered on arrival, since it had no network time; ∥: delivered after a concurrent message; ? tentative: it "
+    "waits for messages by name, and stands where it would be delivered if no more came.",
+    "Out of order: ≥ 2 ≤ 5 means that stamps or receipts prove two, and may hide three more.",
 )
 
 
@@ -73,7 +73,7 @@ def _explained() -> Group:
 
 
 class Question(ModalScreen[bool]):
-    """Asks; Enter or y is yes, anything else is no."""
+    """A question: Enter or y is yes; n, q and Esc are no."""
 
     CSS = """
     Question, PolicyQuestion { align: center middle; }
@@ -100,7 +100,7 @@ class Question(ModalScreen[bool]):
 
 
 class Proposal(NamedTuple):
-    """A policy with its phi, or with what the ledger tolerates."""
+    """A policy with its phi, or with the ledger's tolerance."""
 
     policy: str
     phi: int
@@ -115,7 +115,7 @@ class Proposal(NamedTuple):
         return self.policy in (*PHI_POLICIES, LEDGER)
 
     def stepped(self, step: int) -> Proposal:
-        """So many steps of the wait more or less; the same where there is nothing to step."""
+        """The wait, longer or shorter by `step` steps; unchanged for a policy without a setting."""
         if self.policy == LEDGER:
             tolerate = (self.tolerate or 0.0) + TOLERATE_STEP * step
             return self._replace(tolerate=round(min(100.0, max(0.0, tolerate)), 3))
@@ -133,7 +133,7 @@ class Proposal(NamedTuple):
 
 
 class PolicyQuestion(Question):
-    """Asks whether a run shall be delivered otherwise. The keys that opened it change what is proposed."""
+    """Asks whether to change the policy of a run. The keys that opened the question change the proposal."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("plus,equals_sign", "step(1)", show=False),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from functools import singledispatch
 from typing import NamedTuple
 
 from basestation.live.counters import GatewayView, LedgerView, OrderView, RuleCounts, Snapshot
@@ -48,7 +47,7 @@ class TextRow(NamedTuple):
 
 
 def row_of(happening: Happening, layout: DataLayout | None = None) -> TextRow | None:
-    """The line for an event; None if it is not worth one. The layout tells what a message's data means."""
+    """The line for an event; None for an event that the views do not show. `layout` decodes a message's data."""
     if isinstance(happening, Delivered):
         return _delivered(happening, _data(happening.data, layout), shown_age(happening.data, layout))
     if isinstance(happening, Tentative):
@@ -62,7 +61,7 @@ def _data(message: Data, layout: DataLayout | None) -> str:
 
 
 def shown_age(message: Data, layout: DataLayout | None) -> list[str]:
-    """How old the event was when its message got its stamp, where messages tell it, and whether it was sent before."""
+    """The age of the event at its message's stamp, where messages carry it, and whether the message is a repeat."""
     if layout is None or (age_ms := layout.age_ms(message.age)) is None:
         return []
     more = " or more" if is_or_more(message.age) else ""
@@ -80,98 +79,53 @@ def _delivered(happening: Delivered, data: str, age: list[str]) -> TextRow:
     return TextRow("deliver", str(happening.name), text.rstrip(), style)
 
 
-@singledispatch
 def _row(happening: Happening) -> TextRow | None:
+    match happening:
+        case Arrived(message=Health() as health, copy=False):
+            return TextRow("health", str(health.source), _health(health), "dim")
+        case Violation(order="arrival", message=name, text=text):
+            return TextRow("overtook", str(name), text, "dim")
+        case Violation(message=name, text=text):
+            return TextRow("violation", str(name), text, "bold red")
+        case GaveUp(message=name, text=text):
+            return TextRow("gave up", str(name), text, "yellow")
+        case Discarded(message=name, text=text):
+            return TextRow("discard", str(name), text, "red")
+        case Strange(gateway=gateway, reason=reason, packet=packet):
+            return TextRow("strange", f"gw{gateway}", f"{reason}: {packet.hex()}", "magenta")
+        case Reboot(mote=mote, is_anew=True):
+            text = f"mote {mote} started anew: it counts boots and messages from 0 again"
+            return TextRow("reboot", str(mote), text, "yellow")
+        case Reboot(mote=mote, boot=boot, before=before):
+            return TextRow(
+                "reboot", str(mote), f"has booted: boot {boot} (modulo 8) follows {before}", "yellow"
+            )
+        case Restarted(node=node, cause=cause):
+            return TextRow("restart", str(node), f"restarted: {cause}", "yellow")
+        case Alarm(raised=raised, text=text):
+            return TextRow("ALARM" if raised else "alarm", "", text, "bold red" if raised else "green")
+        case LineChanged(gateway=gateway, back=True):
+            return TextRow("line", f"gw{gateway}", "the line is back", "green")
+        case LineChanged(gateway=gateway, reason=reason):
+            return TextRow("line", f"gw{gateway}", f"the line is lost: {reason}", "red")
+        case ClockChanged(gateway=changed, text=text):
+            return TextRow("clock", "" if changed is None else f"gw{changed}", text, "yellow")
+        case PolicyChanged(policy=policy, phi=phi, tolerate=tolerate, held=held):
+            by = shown_policy(policy, phi, tolerate)
+            return TextRow("policy", "", f"{by}; {many(held, 'message')} moved over", "blue")
+        case Acknowledged(gateway=gateway, token=token):
+            return TextRow("ack", f"gw{gateway}", f"token {token}", "dim")
+        case Note(text=text):
+            return TextRow("note", "", text, "yellow")
     return None
 
 
-@_row.register
-def _(happening: Arrived) -> TextRow | None:
-    health = happening.message
-    if not isinstance(health, Health) or happening.copy:
-        return None
+def _health(health: Health) -> str:
     battery = f", battery {health.battery_mv} mV" if health.battery_mv else ""
     sync = "in sync" if health.in_sync else "out of sync"
     root = "no root known" if health.distance is None else many(health.distance, "hop")
     duty = "" if health.duty is None else f", radio on {100 * health.duty:.2g}%"
-    text = f"{sync}, {root}, boot {health.boots}, {health.sent} sent{battery}{duty}"
-    return TextRow("health", str(health.source), text, "dim")
-
-
-@_row.register
-def _(happening: Violation) -> TextRow:
-    if happening.order == "arrival":
-        return TextRow("overtook", str(happening.message), happening.text, "dim")
-    return TextRow("violation", str(happening.message), happening.text, "bold red")
-
-
-@_row.register
-def _(happening: GaveUp) -> TextRow:
-    return TextRow("gave up", str(happening.message), happening.text, "yellow")
-
-
-@_row.register
-def _(happening: Discarded) -> TextRow:
-    return TextRow("discard", str(happening.message), happening.text, "red")
-
-
-@_row.register
-def _(happening: Strange) -> TextRow:
-    return TextRow(
-        "strange", f"gw{happening.gateway}", f"{happening.reason}: {happening.packet.hex()}", "magenta"
-    )
-
-
-@_row.register
-def _(happening: Reboot) -> TextRow:
-    text = f"has booted: boot {happening.boot} (modulo 8) follows {happening.before}"
-    if happening.is_anew:
-        text = f"mote {happening.mote} started anew: it counts boots and messages from 0 again"
-    return TextRow("reboot", str(happening.mote), text, "yellow")
-
-
-@_row.register
-def _(happening: Restarted) -> TextRow:
-    return TextRow("restart", str(happening.node), f"restarted: {happening.cause}", "yellow")
-
-
-@_row.register
-def _(happening: Alarm) -> TextRow:
-    return TextRow(
-        "ALARM" if happening.raised else "alarm",
-        "",
-        happening.text,
-        "bold red" if happening.raised else "green",
-    )
-
-
-@_row.register
-def _(happening: LineChanged) -> TextRow:
-    text = "the line is back" if happening.back else f"the line is lost: {happening.reason}"
-    return TextRow("line", f"gw{happening.gateway}", text, "green" if happening.back else "red")
-
-
-@_row.register
-def _(happening: ClockChanged) -> TextRow:
-    subject = "" if happening.gateway is None else f"gw{happening.gateway}"
-    return TextRow("clock", subject, happening.text, "yellow")
-
-
-@_row.register
-def _(happening: PolicyChanged) -> TextRow:
-    by = shown_policy(happening.policy, happening.phi, happening.tolerate)
-    text = f"{by}; {many(happening.held, 'message')} moved over"
-    return TextRow("policy", "", text, "blue")
-
-
-@_row.register
-def _(happening: Acknowledged) -> TextRow:
-    return TextRow("ack", f"gw{happening.gateway}", f"token {happening.token}", "dim")
-
-
-@_row.register
-def _(happening: Note) -> TextRow:
-    return TextRow("note", "", happening.text, "yellow")
+    return f"{sync}, {root}, boot {health.boots}, {health.sent} sent{battery}{duty}"
 
 
 def shown_policy(policy: str, phi: int, tolerate: float | None = None, between: str = ", ") -> str:
@@ -182,13 +136,13 @@ def shown_policy(policy: str, phi: int, tolerate: float | None = None, between: 
 
 
 def shown_ledger(ledger: LedgerView) -> str:
-    """The wait in use, and what was spent of what is allowed."""
+    """The wait in use, and the violations seen against those allowed."""
     waits = f"waits {ledger.wait_ms:.0f} of {ledger.most_ms:.0f} ms"
     return f"{waits}, saw {many(ledger.spent, 'message')} in a violation, {ledger.allowed:.1f} allowed"
 
 
 def shown_move(moved: int) -> str:
-    """The arrow for a message that left earlier or later than its place in the order of arrival."""
+    """An arrow, and by how many places a message left earlier or later than it arrived."""
     return f"↑{moved}" if moved > 0 else f"↓{-moved}" if moved else ""
 
 
@@ -198,7 +152,7 @@ def shown_time(wall_ns: int) -> str:
 
 
 class FinalRows:
-    """A sink before another one: it keeps back rows that are not final."""
+    """A sink before another sink: it passes on all but tentative rows."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -228,9 +182,9 @@ class LinesView:
             self._note(happening.text)
             return
         if isinstance(happening, Violation) and happening.order == "arrival":
-            return  # the policy puts it right, and the summary counts it
+            return  # the policy corrects it, and the summary counts it
         if isinstance(happening, LineChanged) and not happening.back:
-            return  # an alarm says it, with the reason
+            return  # an alarm reports it, with the reason
         if isinstance(happening, Strange) and not self._is_news(happening):
             return
         row = row_of(happening, self._layout)
@@ -239,13 +193,13 @@ class LinesView:
             self._write(line, row.style)
 
     def _is_news(self, strange: Strange) -> bool:
-        """Whether nothing like it was shown. The summary counts all."""
+        """Whether no packet of this gateway was shown with this reason. The summary counts all packets."""
         key = strange.gateway, strange.reason
         if key in self._strange or len(self._strange) > MOST_STRANGE:
             return False
         self._strange.add(key)
         if len(self._strange) > MOST_STRANGE:
-            self._note("more packets can't be read: they are counted, and not shown")
+            self._note("more packets can't be read: they are counted and not shown")
             return False
         return True
 
@@ -254,15 +208,15 @@ class LinesView:
 
 
 def verdict(snapshot: Snapshot) -> str | None:
-    """What is wrong with a run that read nothing though packets came; None if nothing is."""
+    """Why a run read no message though packets came; None if it read one, or no packet came."""
     if snapshot.received or not snapshot.strange:
         return None
     if snapshot.refused and snapshot.strange == sum(
         snapshot.refused.get(what, 0) for what in ("forged", "replayed", "unchecked")
     ):
         return (
-            f"no message came that the key could show to be genuine, and {snapshot.strange} were refused: "
-            "do motes and base station have the same key?"
+            f"no message had a right MIC, and {snapshot.strange} were refused: do motes and base station have the "
+            "same key?"
         )
     return (
         f"no message of this deployment came, but {many(snapshot.strange, 'packet')} of another layout or application "
@@ -271,18 +225,18 @@ def verdict(snapshot: Snapshot) -> str | None:
 
 
 def shown_refused(refused: Mapping[str, int]) -> str:
-    """What the guard of a network with a key refused, or that nobody guarded it."""
+    """How many messages a network with a key refused; without the key, how many were not checked."""
     if "forged" not in refused:
-        return f"the key was not at hand: {many(refused['unchecked'], 'message')} taken unchecked"
+        return f"the key was missing: {many(refused['unchecked'], 'message')} taken unchecked"
     return (
         f"refused: {refused['forged']} forged, {refused['replayed']} replayed, {refused['unchecked']} that could not "
         f"be checked, {refused['late']} late; "
-        f"{many(refused['unprotected'], 'message')} out of sync, which could be old ones, let in"
+        f"{many(refused['unprotected'], 'message')} out of sync accepted, which may be replayed"
     )
 
 
 def shown_guard(refused: Mapping[str, int]) -> str:
-    """The same in a few words, for a head line."""
+    """The same, short, for a head line."""
     verdicts = ("forged", "replayed", "unprotected") if "forged" in refused else ("unchecked",)
     return ", ".join(f"{refused[verdict]} {verdict}" for verdict in verdicts)
 
@@ -322,7 +276,7 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _summed_up(gateway: GatewayView) -> str:
-    """A gateway's line: how many packets came, and what went wrong."""
+    """A gateway's packets and errors."""
     unpaired = 0 if gateway.foreign else gateway.unpaired
     counted = (
         *((count, f"{count} {what}") for what, count in gateway.line_errors.items()),
@@ -340,7 +294,7 @@ def _summed_up(gateway: GatewayView) -> str:
 
 
 def _ordered(snapshot: Snapshot) -> Iterator[str]:
-    """How many were final on arrival, and what is known of both orders."""
+    """The share of messages final on arrival, and the bounds of both orders."""
     if snapshot.final_on_arrival is not None:
         yield f"{100 * snapshot.final_on_arrival:.0f}% of messages were final on arrival"
     yield f"arrival order: {shown_order(snapshot.arrival)}"
@@ -353,10 +307,10 @@ def _ordered(snapshot: Snapshot) -> Iterator[str]:
 
 
 def shown_noticed(noticed: RuleCounts) -> str:
-    """The counts of what the rule noticed; empty if it noticed nothing."""
+    """What the delivery rule counted; empty if nothing."""
     said = (
         (noticed.concurrent, "delivered after a concurrent message"),
-        (noticed.gave_up, "left without a cause that had not come in time"),
+        (noticed.gave_up, "delivered without a cause that did not come in time"),
         (noticed.discarded, "discarded because they came too late"),
     )
     return ", ".join(f"{count} {what}" for count, what in said if count)

@@ -1,4 +1,4 @@
-"""The motes as a table of the full screen: those in trouble first, and as many columns as there is room for."""
+"""The table of motes on the full screen: motes in trouble first, and as many columns as fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = (
     *("mote", "name", "/s", "recv", "lost", "dup", "late", "held", "p95"),
     *("boot", "nosync", "sat", "mV", "duty", "hop", "rssi", "last", "state"),
 )
-# The first to go first.
+# The columns to leave out when there is no room, the first one first.
 DISPENSABLE = (
     "dup",
     "sat",
@@ -33,8 +33,8 @@ DISPENSABLE = (
 )
 LEFT = ("mote", "name", "state")
 NAME_MOST = 10  # letters of a name
-SIDE = 38  # columns; with so much room for each, two tables stand side by side
-# A word for each kind of alarm of a mote, the gravest first: its messages do not come, or can't be read.
+SIDE = 38  # characters that a table needs to stand beside another one
+# A word for each kind of alarm of a mote, the gravest first.
 STATES = {
     "mote": "silent",
     "layout": "layout?",
@@ -53,13 +53,13 @@ def colour(mote: int) -> str:
 
 
 def trouble(mote: MoteView) -> str:
-    """What is wrong with a mote in a word, by its alarms; empty if nothing is."""
+    """The gravest alarm of a mote in a word; empty if it has none."""
     known = [word for kind, word in STATES.items() if kind in mote.alarms]
     return (known or [*mote.alarms, ""])[0]
 
 
 def by_trouble(motes: Sequence[MoteView]) -> list[MoteView]:
-    """Those whose messages do not come or can't be read, then those with other trouble, then all others."""
+    """First motes whose messages do not come or can't be read, then motes with other alarms, then all others."""
     return sorted(motes, key=lambda mote: (not _is_grave(mote), not mote.alarms, mote.mote))
 
 
@@ -68,14 +68,14 @@ def _is_grave(mote: MoteView) -> bool:
 
 
 def sides(count: int, room: int, height: int) -> int:
-    """How many tables side by side show so many motes: no more than are needed, or than there is room for."""
+    """How many tables stand side by side to show `count` motes."""
     return max(1, min(room // SIDE, -(-count // max(1, height - 1))))
 
 
 def mote_table(
     motes: Sequence[MoteView], chosen: int | None, room: int, height: int, names: Mapping[int, str]
 ) -> Table:
-    """The motes in this order, in columns down and then right; `chosen` is marked. Those in `names` have one."""
+    """The motes in this order, down and then right. `chosen` is marked; `names` has the names of some motes."""
     beside = sides(len(motes), room, height)
     each = -(-len(motes) // beside)
     rows = [_cells(mote, names.get(mote.mote, "")) for mote in motes]
@@ -99,7 +99,7 @@ def _part(
 
 
 def _columns_for(rows: Sequence[dict[str, Text]], room: int) -> list[str]:
-    """As many columns as there is room for; those that say the most stay the longest."""
+    """The columns that fit, by importance, without empty ones."""
     widths = {name: 1 + max(len(name), *(len(cells[name]) for cells in rows), 0) for name in COLUMNS}
     for name, nothing in (("name", ""), ("duty", "-")):
         if all(cells[name].plain == nothing for cells in rows):
@@ -137,7 +137,7 @@ def _cells(mote: MoteView, name: str) -> dict[str, Text]:
 
 
 def _battery(mote: MoteView) -> Text:
-    """Its millivolts, and the days until 2.7 V if they can be told."""
+    """The battery's millivolts, and the days until 2.7 V if they are known."""
     millivolts = str((mote.health and mote.health.battery_mv) or "-")
     if mote.battery_days is None:
         return Text(millivolts)
@@ -145,14 +145,14 @@ def _battery(mote: MoteView) -> Text:
 
 
 def shown_rssi(mote: MoteView) -> str:
-    """The strength at the gateway. Of a relayed message it is the relay's: marked r, or ? where nobody knows."""
+    """The signal strength at the gateway; r marks that of a relay, ? one that may be a relay's."""
     if mote.rssi is None:
         return "-"
     return f"{mote.rssi}{'?' if mote.relayed is None else 'r' if mote.relayed else ''}"
 
 
 def shown_since(seconds: float) -> str:
-    """A time in four characters."""
+    """A duration in four characters."""
     if seconds < 100:
         return f"{seconds:.0f}s"
     return f"{seconds / 60:.0f}m" if seconds < 6000 else f"{seconds / 3600:.0f}h"

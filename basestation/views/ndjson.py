@@ -12,7 +12,7 @@ from packet_formats.layout import DataLayout
 
 
 def to_plain(happening: Happening, layout: DataLayout) -> dict[str, Any]:
-    """The happening's fields under `event`, its name in lower case; messages as `decode --json` writes them."""
+    """`event`, the kind in lower case, and the fields. Messages are as `decode --json` writes them."""
     plain: dict[str, Any] = {"event": type(happening).__name__.lower()}
     for item in fields(happening):
         value = getattr(happening, item.name)
@@ -32,7 +32,7 @@ def to_plain(happening: Happening, layout: DataLayout) -> dict[str, Any]:
 
 
 class JsonView:
-    """A sink that writes JSON. `write` must flush each object: a reader may be waiting for it."""
+    """A sink that writes JSON. `write` must flush each object: a reader may wait for it."""
 
     def __init__(self, write: Callable[[object], None], layout: DataLayout) -> None:
         self._write, self._layout = write, layout

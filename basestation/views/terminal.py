@@ -39,34 +39,32 @@ from packet_formats.values import data_text
 
 KEPT = 500  # lines of each stream
 LOOK_SECONDS = 0.2
-QUIET_LOOKS = (
-    5  # without anything new: then it is drawn for ages and rates alone, since a picture costs a battery
-)
+QUIET_LOOKS = 5  # without an event: then a new picture shows ages and rates only, to spare a laptop's battery
 
 NARROW = 130  # below: the streams go under the motes
-HIGH, LOW, LOWEST = 45, 32, 20  # below: fewer news, only the newest, and none
+HIGH, LOW, LOWEST = 45, 32, 20  # rows; below: fewer lines of news, one line, no line
 LEAST = (60, 16)
-STREAMS_LEAST, STREAMS_LOWEST = 70, 3  # columns beside the motes, lines below them
-MOTES_MOST = 88  # columns: all that is known of a mote
-STEADY = 25  # pictures for which the queue keeps its height, lest all else jump with each message
+STREAMS_LEAST, STREAMS_LOWEST = 70, 3  # columns beside the motes, lines below the motes
+MOTES_MOST = 88  # columns: a mote with all its figures
+STEADY = 25  # pictures for which the queue keeps its height, so that the screen does not jump
 
 Item = TypeVar("Item", Arrived, Delivered, HeldView)
 
 
 class Shown(Protocol):
-    """What the view needs from whoever runs the station."""
+    """The part of a `Stage` that the view needs."""
 
     def snapshot(self) -> Snapshot: ...
 
     def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None: ...
 
 
-# Sends a setting, in words such as "blink all", to a mote, and says what became of it.
+# Sends a setting, in words such as "blink all", to a mote. The answer is for the user.
 Order = Callable[[str, int], Coroutine[None, None, str]]
 
 
 class TerminalView(App[None]):
-    """The full screen. It is a sink, too: it keeps what it is told and draws a few times a second."""
+    """The full screen, and a sink: it keeps the newest events and draws a few times a second."""
 
     TITLE = "Causeway"
     ENABLE_COMMAND_PALETTE = False
@@ -116,16 +114,16 @@ class TerminalView(App[None]):
         order: Order | None = None,
         names: Mapping[int, str] | None = None,
     ) -> None:
-        """`final`: show no row of a message that has not left. A layout whose data has names shows the values.
+        """`final`: show a message only when it is delivered. `layout` decodes values that have names.
 
-        `order` sends to motes; without it, nobody is there to take what is sent. `names`: of motes that have one.
+        `order` sends settings to motes; None in a recording. `names`: of motes that have one.
         """
         super().__init__()
         self.stage = stage
         self.final = final
         self.layout = layout if layout and layout.values else None
         self.paused = False
-        self.mote: int | None = None  # shown alone
+        self.mote: int | None = None  # the only mote that is shown
         self.chosen: int | None = None
         self.ended = False
         self._order = order
@@ -133,7 +131,9 @@ class TerminalView(App[None]):
         self._arrived: deque[Arrived] = deque(maxlen=KEPT)
         self._delivered: deque[Delivered] = deque(maxlen=KEPT)
         self._news: deque[Happening] = deque(maxlen=KEPT)
-        self._alarms: deque[Happening] = deque(maxlen=KEPT)  # apart, lest other news push them out
+        self._alarms: deque[Happening] = deque(
+            maxlen=KEPT
+        )  # separate, so that other news cannot push them out
         self._snapshot: Snapshot | None = None
         self._queue_heights: deque[int] = deque(maxlen=STEADY)
         self._looks = 0  # since the last picture
@@ -161,7 +161,7 @@ class TerminalView(App[None]):
     # ---- Keys ----
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys for a chosen mote are shown when one is."""
+        """The footer shows the keys for a chosen mote only when a mote is chosen."""
         return self.chosen is not None if action in ("order", "reboot") else True
 
     def action_pause(self) -> None:
@@ -169,7 +169,7 @@ class TerminalView(App[None]):
         self._draw()
 
     def action_choose(self, step: int) -> None:
-        """Choose a mote further down or up the table; 0: none, and show all."""
+        """Choose a mote `step` rows down the table; 0: choose none, and show all motes."""
         order = [mote.mote for mote in self._motes()]
         if not step or not order:
             self.chosen = self.mote = None
@@ -182,7 +182,7 @@ class TerminalView(App[None]):
         self._draw(anew=True)
 
     def action_filter(self) -> None:
-        """Show the chosen mote alone, or all again."""
+        """Show only the chosen mote, or all motes again."""
         if self.chosen is None and self.mote is None:
             self.action_choose(1)
         self.mote = self.chosen if self.mote is None else None
@@ -195,7 +195,7 @@ class TerminalView(App[None]):
             if not proposal.has_steps:
                 self.notify(f"phi does nothing under the policy {proposal.policy}")
             elif stepped == proposal:
-                self.notify(f"{proposal}: that is the limit already")
+                self.notify(f"{proposal}: this is the limit")
             else:
                 self._propose(stepped)
 
@@ -222,7 +222,7 @@ class TerminalView(App[None]):
 
     def _send(self, words: str, mote: int) -> None:
         if self._order is None or self.ended:
-            self.notify("nobody is there to take it: this is a recording, or the run is over")
+            self.notify("not sent: this is a recording, or the run is over")
         else:
             self.notify(f"sending {words} to mote {mote} ...", timeout=2)
             self.run_worker(self._sent(self._order(words, mote)), group="orders")
@@ -231,7 +231,7 @@ class TerminalView(App[None]):
         self.notify(visible(await sending), markup=False)
 
     def _propose(self, proposal: Proposal) -> None:
-        """Ask before the run is changed: its log, its summary and other viewers all see it."""
+        """Ask first: the change affects the log, the summary and all other viewers."""
         if self.stage is None or self.ended or self._snapshot is None:
             return
         question = PolicyQuestion(self._snapshot, proposal)
@@ -282,7 +282,7 @@ class TerminalView(App[None]):
         self.call_after_refresh(self._draw)
 
     def _panel(self, name: str) -> Widget:
-        """A part of the picture, also while a question or the help is in front of it."""
+        """A part of the picture, even behind a question or the help."""
         return self.screen_stack[0].query_one(f"#{name}")
 
     def _motes(self) -> list[MoteView]:
@@ -294,7 +294,7 @@ class TerminalView(App[None]):
             self._draw()
 
     def _draw(self, anew: bool = False) -> None:
-        if self.stage is None or not self.is_running:  # while it closes, the panels go before the timer
+        if self.stage is None or not self.is_running:  # on closing, the panels end before the timer
             return
         self._looks = 0
         if self.paused and not anew and self._snapshot is not None:
@@ -320,7 +320,7 @@ class TerminalView(App[None]):
         self._put("status", Group(*lines, *gateways))
 
     def _put_motes(self) -> None:
-        """Show the motes. Under them the streams keep what the motes do not need, and some lines at least."""
+        """Show the motes. On a narrow screen the streams below get the rest, and at least a few lines."""
         motes, panel = self._motes(), self._panel("motes")
         room, border = panel.scrollable_content_region.width, panel.gutter.height
         whole = self._panel("middle").size.height
@@ -343,7 +343,7 @@ class TerminalView(App[None]):
                 panel.scroll_to(y=0 if row == 1 else row - height // 2, animate=False)
 
     def _put_deliveries(self, shot: Snapshot) -> None:
-        """Put what has left above what has not. A row that becomes final stays where it is, and no final row moves."""
+        """Show delivered messages above tentative ones. Final rows never move; a row that becomes final stays."""
         height = max(1, self._panel("deliveries").size.height)
         tentative = [] if self.final else [row for row in shot.queue if row.tentative]
         below = self._of_mote(tentative)[: height // 2]
@@ -353,7 +353,7 @@ class TerminalView(App[None]):
         self._put("deliveries", Group(*map(cut, lines)))
 
     def _put_queue(self, shot: Snapshot) -> None:
-        """Make the queue as high as it needs or needed a moment ago, and at most a part of the screen."""
+        """Make the queue as high as its rows need, now or a moment ago, but at most a part of the screen."""
         queue, height = self._panel("queue"), self.size.height
         most = max(2, height // 8) if height < LOW else height // 4 - queue.gutter.height
         table = queue_table(shot, self.mote, most)
@@ -388,13 +388,13 @@ def source_of(item: Arrived | Delivered | HeldView) -> int:
 
 
 def cut(line: Text) -> Text:
-    """Cut a line that is too long: if it became two, the newest line would not fit any more."""
+    """Cut a line that is too long: a wrapped line would push the newest line off the panel."""
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
 
 def some_lines(lines: Sequence[Text], most: int) -> list[Text]:
-    """The first ones, and how many more there are."""
+    """The first `most` lines; the last one says how many are missing."""
     if len(lines) <= most:
         return [cut(line) for line in lines]
     kept = [cut(line) for line in lines[:most]]
@@ -402,7 +402,7 @@ def some_lines(lines: Sequence[Text], most: int) -> list[Text]:
 
 
 def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> list[Text]:
-    """What the head of the screen says, the most important first: there may be no room for all."""
+    """The pieces of the head line, the most important first: the last ones may not fit."""
     proposal = Proposal.of(shot)
     policy = shown_policy(*proposal, between="  ") if proposal.has_steps else shot.policy
     said = [
@@ -437,7 +437,7 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> list[
 
 
 def packed(pieces: Sequence[Text], width: int, most: int) -> list[Text]:
-    """The pieces in lines of this width, at most so many: what does not fit any more is left out."""
+    """The pieces in at most `most` lines of this width. Pieces that do not fit are left out."""
     lines: list[Text] = []
     for piece in pieces:
         fits = next((at for at, line in enumerate(lines) if len(line) + 2 + len(piece) <= width), None)
@@ -455,7 +455,7 @@ def _overtaken(order: OrderView, style: str) -> tuple[str, str]:
 
 
 def gateway_lines(gateways: Sequence[GatewayView]) -> list[Text]:
-    """A line for each gateway, those in trouble first: there may be no room for all."""
+    """A line for each gateway, those in trouble first: the last ones may not fit."""
     return [_gateway_line(one) for one in sorted(gateways, key=lambda one: one.live and not one.silent)]
 
 
@@ -527,7 +527,7 @@ def tentative_line(item: HeldView) -> Text:
 
 
 def chosen_news(news: Sequence[Happening], alarms: Sequence[Happening], height: int) -> list[Happening]:
-    """The newest of both, in order; of alarms at least half of the lines, if there are so many."""
+    """The newest news and alarms, by time. Alarms get half of the lines, if there are enough alarms."""
     kept = list(alarms)[-(height // 2) :] if height > 1 else []
     others = sorted([*news, *list(alarms)[: len(alarms) - len(kept)]], key=lambda item: item.mono_ns)
     return sorted([*kept, *others[len(kept) - height :]], key=lambda item: item.mono_ns)

@@ -1,4 +1,4 @@
-"""Text from outside on a terminal: names, file names, errors and values never steer it; only our own styles do."""
+"""Text from outside, made safe for a terminal: it cannot hold escape sequences; only our own styles can."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from packet_formats.phrases import visible
 
 
 def visible_segments(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """The same segments, in which a sign stands for each character that would steer the terminal."""
+    """The same segments, with a sign in place of each character that would steer the terminal."""
     for one in segments:
         yield one if one.control else Segment(visible(one.text), one.style)
 
 
 class Visible:
-    """Something to show, for a console that is not ours."""
+    """Content made safe for a console of another library."""
 
     def __init__(self, content: RenderableType) -> None:
         self._content = content

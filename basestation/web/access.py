@@ -1,8 +1,8 @@
-"""Who may read the page, and who may change anything by it.
+"""Who may read the page, and who may make changes.
 
-On loopback everybody on this machine may read. Any other address needs the token. The Host is checked: a page of
-somebody else whose name suddenly points to this machine (DNS rebinding) is refused. The Origin is checked: pages of
-others may neither read nor change anything. Nothing can be changed without `control`.
+On loopback every user of this machine may read. Any other address needs the token. The Host is checked: a foreign page
+whose name suddenly points to this machine (DNS rebinding) is refused. The Origin is checked: foreign pages may neither
+read nor change anything. Without `control` nothing can be changed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def is_address(name: str) -> bool:
 
 
 def own_names(host: str) -> frozenset[str]:
-    """The names by which people reach this machine."""
+    """The names of this machine."""
     name = socket.gethostname().lower()
     return frozenset({"localhost", host.lower(), name, f"{name.partition('.')[0]}.local"})
 
@@ -58,7 +58,7 @@ def new_token() -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """`names` are those by which the page may be reached, beside addresses; `token` None: nobody needs one."""
+    """`names`: the host names that the page may be reached by, besides addresses. `token` None: none is needed."""
 
     names: frozenset[str]
     token: str | None = None
@@ -76,29 +76,29 @@ class Access:
                 f"this page is not served as {name or 'nothing'}: use the address that basestation printed",
             )
         if scope["method"] not in ("GET", "HEAD") and "origin" not in headers:
-            return 403, f"a change needs the header Origin: http://{host}"  # every browser sends it
+            return 403, f"a change needs the header Origin: http://{host}"  # all browsers send it
         if not _is_own_page(headers, host):
-            return 403, "a page of somebody else asks: only the page itself may"
+            return 403, "the request comes from another page: only this page may send it"
         if not self._has_token(scope, headers):
             return 403, NO_TOKEN
         return None
 
     def _has_token(self, scope: Scope, headers: dict[str, str]) -> bool:
-        """Each token is compared in constant time."""
+        """Compare each token in constant time."""
         if self.token is None:
             return True
         given = [*_query_tokens(scope), *_cookie_tokens(headers, self.cookie)]
         return any(hmac.compare_digest(one.encode(), self.token.encode()) for one in given)
 
     def cookie_for(self, scope: Scope) -> str | None:
-        """The cookie that keeps the token, for the answer to a request that had it in its address."""
+        """The cookie that keeps the token, for a request that has the token in its address."""
         if self.token is None or not _query_tokens(scope):
             return None
         return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
 
 
 class Guard:
-    """An ASGI application before another one: it refuses, and gives every answer its headers."""
+    """An ASGI application before another one: it refuses requests, and adds headers to every answer."""
 
     def __init__(self, app: App, access: Access) -> None:
         self._app, self._access = app, access
@@ -138,7 +138,7 @@ def _headers(scope: Scope) -> dict[str, str]:
 
 
 def _is_own_page(headers: dict[str, str], host: str) -> bool:
-    """Whether it is this page that asks, or a person who opens it."""
+    """Whether the request comes from this page, or from a user who opens it."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
     if origin is not None:
         return origin in (f"http://{host}", f"https://{host}")
@@ -155,6 +155,6 @@ def _query_tokens(scope: Scope) -> Iterable[str]:
 
 
 def _cookie_tokens(headers: dict[str, str], name: str) -> Iterable[str]:
-    """Other programs on this machine have cookies too, which http.cookies may refuse together with ours."""
+    """Without http.cookies, which may refuse all cookies for one of another program on this machine."""
     pairs = (cookie.strip().partition("=") for cookie in headers.get("cookie", "").split(";"))
     return [value for key, _, value in pairs if key == name]

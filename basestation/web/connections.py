@@ -1,4 +1,4 @@
-"""How many may be connected, and for how long without asking: a stranger must not use up the station's files."""
+"""Limits on connections: clients must not use up the station's open files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-CONNECTIONS = 400  # viewers, and what else they ask
+CONNECTIONS = 400  # viewers, and their other requests
 BACKLOG = 64  # accepted at once
 REQUEST_SECONDS = 15.0  # for a whole request
 
 
 class Connection(H11Protocol):
-    """A connection that ends if no request comes. If there are too many, the one that has long been idle ends."""
+    """A connection that ends if no request comes. With too many connections, the one idle for longest ends."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -35,7 +35,7 @@ class Connection(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no request that is being answered."""
+        """Whether no request is being answered."""
         cycle: Any = self.cycle
         return not self.transport.is_closing() and (cycle is None or bool(cycle.response_complete))
 

@@ -1,4 +1,4 @@
-"""A recorded run as one HTML file: the page with its styles and scripts inside, and the run's rows."""
+"""A recorded run as one HTML file: the page with its styles and scripts, and the run's rows."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ EXPORT = re.compile(r"^export (?=(?:async |function|class|const|let)\b)", re.MUL
 
 
 class Exported(NamedTuple):
-    """How many rows are in the file, and whether older ones did not fit."""
+    """The number of rows in the file, and whether older rows did not fit."""
 
     rows: int
     cut: bool
 
 
 class _Recorder:
-    """A sink that keeps the rows of a run, and the proof in words of each message that is in a violation."""
+    """A sink that keeps the rows of a run, and the explanation of each message in a violation."""
 
     def __init__(self, feed: Feed) -> None:
         self.rows = RowStore()
@@ -64,7 +64,7 @@ class _Recorder:
         self._feed.changes.clear()
 
     def _explain(self, name: Name) -> None:
-        """Only what has left is explained: before, there is nothing to tell yet."""
+        """Keep the explanation of a message that was delivered and is in a violation."""
         passages = self._feed.passages
         passage = passages.passages.get(name)
         if passage is None or passage.delivered is None or not passage.violations:
@@ -80,7 +80,7 @@ def write_html(
     file: IO[str],
     report: Report,
 ) -> Exported:
-    """Play a run back as it was delivered, and write it as a page that needs no server."""
+    """Play a run back, and write it as a page that needs no server."""
     header = journal.header
     station = station_of(journal, deployment)
     feed = Feed(station)
@@ -89,7 +89,7 @@ def write_html(
     asyncio.run(player.run())
     refused = station.timeline.guard.verdicts if station.timeline.guard is not None else {}
     if wrong := refused.get(Verdict.FORGED, 0) + refused.get(Verdict.REPLAYED, 0):
-        report(JournalNote(journal.folder, f"{many(wrong, 'message')} forged, or played again, and left out"))
+        report(JournalNote(journal.folder, f"{many(wrong, 'message')} forged or replayed, and left out"))
     texts = deque(recorder.rows.all(), MOST_ROWS)
     cut = recorder.rows.dropped or len(texts) == MOST_ROWS
     kept = {int(found[1]) for text in texts if (found := re.match(r'\{"key":(\d+),', text))}
@@ -108,12 +108,12 @@ def write_html(
 
 
 def inlined(folder: Path, recording: str) -> str:
-    """The page of a folder as one text, with a recording in it. Nothing of the recording can be markup."""
+    """The page of a folder as one text, with a recording in it. The recording cannot contain markup."""
     page = (folder / "index.html").read_text("utf-8")
     styles = "\n".join((folder / name).read_text("utf-8") for name in STYLE.findall(page))
     script = "\n".join(_plain_script(folder / name) for name in SCRIPT.findall(page))
     if "</script" in script.lower() or "</style" in styles.lower():
-        raise ValueError(f"{folder}: a script or style of the page holds the tag that would end it")
+        raise ValueError(f"{folder}: a script or style of the page contains its own end tag")
     page = SCRIPT.sub("", STYLE.sub("", page))
     page = PICTURE.sub(lambda found: f'{found[1]}{_data_uri(folder / found[2])}"', page)
     allowed = f"script-src {_hash(script)}; style-src {_hash(styles)}; img-src data:"

@@ -1,7 +1,7 @@
-"""What the page shows, as plain values: a row for each message and for each event, and once a second the picture.
+"""What the page shows, as plain values: a row for each message and each event, and once a second the picture.
 
-The feed is a sink in the base station's own thread. It does little there: it makes small objects and puts them into a
-queue, from which the server's thread takes them (`rows.py`). Memory is bounded.
+The feed is a sink in the station's thread. There it only makes small objects and puts them into a queue, from which the
+server's thread takes them (`rows.py`). Memory is bounded.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from packet_formats.values import values_in
 Row = dict[str, Any]
 
 KEPT = 5000  # messages that can be explained: more than are in the causal graph
-WAITING = 100_000  # changes of rows that the server has not taken yet: beyond, the oldest are lost
+WAITING = 100_000  # changes of rows that the server has not taken; with more, the oldest are lost
 POINT_MS = 60_000  # between two points of the curves
 POINTS = 360  # of each curve: six hours
 MOST_POINTS = 200_000  # of all curves
-STRANGE_MS = 1000  # between two rows of frames that cannot be read: a wrong deployment brings nothing else
-RECENT_NS = 2 * 10**9  # how long a frame tells the time of those after it
-# What is no row of its own: it is in the row of its message, or in the picture.
+STRANGE_MS = 1000  # between two rows for unreadable frames: with a wrong deployment all frames are
+RECENT_NS = 2 * 10**9  # for which a frame's time serves the frames after it
+# These have no row of their own: they are in the row of their message, or in the picture.
 NO_EVENTS = (Arrived, Delivered, Tentative, GaveUp, Discarded, Acknowledged)
 
 
@@ -55,7 +55,7 @@ def ms(ns: int) -> float:
 
 
 def hello_of(station: Station, run: str, began_ms: float, *, live: bool, control: bool) -> Row:
-    """What a viewer must know before the first row."""
+    """The run and its network, which a viewer needs before the first row."""
     deployment = station.deployment
     network, clock = deployment.network, deployment.clock
     tick_ms = 1000 * clock.tick_seconds
@@ -84,7 +84,7 @@ def hello_of(station: Station, run: str, began_ms: float, *, live: bool, control
 
 @dataclass(slots=True)
 class MoteSeen:
-    """What the frames of a mote showed last."""
+    """What the last frames of a mote showed."""
 
     heard_ms: float
     rssi: int | None = None
@@ -94,7 +94,7 @@ class MoteSeen:
 
 @dataclass(slots=True)
 class LinkSeen:
-    """A transmission that a gateway heard: from whom, how strong, how often."""
+    """A link to a gateway: how strong, and how many frames came over it."""
 
     rssi: int | None = None
     heard: int = 0
@@ -108,24 +108,24 @@ class CurvePoint(NamedTuple):
 
 
 class FeedView(NamedTuple):
-    """What a picture is made of, taken in one moment."""
+    """The content of a picture, taken at one moment."""
 
     snapshot: Snapshot
     motes: dict[int, MoteSeen]
     links: dict[tuple[int, int], LinkSeen]
-    curves: dict[int, list[CurvePoint]] | None  # None: as in the view before
-    points: int  # how often a point was added to the curves
+    curves: dict[int, list[CurvePoint]] | None  # None: as in the previous view
+    points: int  # points that were added to each curve so far
 
 
 class Feed:
-    """A sink. `changes` has whole rows, and what changed of earlier ones."""
+    """A sink. `changes` has new rows, and changed fields of earlier rows."""
 
     def __init__(self, station: Station) -> None:
         self.station = station
-        self._guarded = station.timeline.guard is not None  # then a beacon counts when it is proven
+        self._guarded = station.timeline.guard is not None  # then a beacon counts when its proof comes
         self.passages = Passages(station, kept=KEPT)
         self.changes: deque[Row] = deque(maxlen=WAITING)
-        self.lost = 0  # changes for which there was no room
+        self.lost = 0  # changes that did not fit
         self._events = 0
         self._strange_ms = 0.0
         self._motes: dict[int, MoteSeen] = {}
@@ -204,7 +204,7 @@ class Feed:
             }
         )
         for effect in node.effects if node is not None else ():
-            if effect.note is not None:  # it came before its cause
+            if effect.note is not None:  # the effect came before this cause
                 self._change(effect.note.name, causes=self._causes(effect))
 
     def _delivered(self, delivered: Delivered) -> None:
@@ -231,7 +231,7 @@ class Feed:
         return None if passage is None else passage.arrived.number
 
     def _violated(self, violation: Violation) -> None:
-        """Both messages are in it; the order of delivery is what counts."""
+        """Mark both messages. A violation of the delivery order outweighs one of the arrival order."""
         for name in (violation.message, violation.cause):
             passage = self.passages.passages.get(name)
             if passage is not None:
@@ -299,7 +299,7 @@ class Feed:
             link.rssi = rssi if rssi is not None else link.rssi
 
     def _relay(self, arrived: Arrived, source: int) -> int | None:
-        """Who passed it on, where the frame says so: TinyOS 2 names the sender."""
+        """The relay, if the frame names one, as with TinyOS 2."""
         sender = arrived.frame.source
         known = sender is not None and sender != source and sender < self.station.deployment.network.motes
         return sender if known else None
@@ -310,7 +310,7 @@ class Feed:
         return is_relayed(message, arrived.frame.source, health, self.station.deployment.network)
 
     def _sample(self, at_ms: float) -> None:
-        """Add a point to each curve when a minute is over."""
+        """Add a point to each curve once a minute."""
         minute = int(at_ms // POINT_MS)
         if minute == self._minute:
             return
@@ -324,7 +324,7 @@ class Feed:
             curve.append(CurvePoint(at_ms, seen.rssi if seen else None, counts.battery_mv, counts.lost))
 
     def view(self, snapshot: Snapshot, points: int) -> FeedView:
-        """What the server needs for a picture. `points`: of the view before."""
+        """The content of a picture. `points`: of the previous view."""
         curves = None
         if points != self._points:
             curves = {mote: list(curve) for mote, curve in self._curves.items()}
@@ -335,17 +335,17 @@ class Feed:
 
 @dataclass
 class _SendClock:
-    """When a message was sent, by the host's clock: its stamp has the network's."""
+    """Converts the network's time in a stamp to the host's clock."""
 
     deployment: Deployment
-    # When, and ns from network to host
+    # The host's time, and the ns between the network's clock and the host's
     recent: deque[tuple[int, float]] = field(default_factory=deque, init=False)
 
     def restart(self) -> None:
         self.recent.clear()
 
     def sent_ms(self, arrived: Arrived, node: Node | None) -> float | None:
-        """None where the stamp has no clock, or nobody knows what it means."""
+        """When a message was sent; None if its stamp has no clock, or the clock cannot be converted."""
         deployment, data = self.deployment, arrived.message
         assert isinstance(data, Data)
         if arrived.cycles is None or node is None or not data.in_sync or not deployment.scheme.has_clock:
@@ -357,20 +357,20 @@ class _SendClock:
         return round((sent_ns + (arrived.wall_ns - arrived.mono_ns)) / 1e6, 3)
 
     def _ahead(self, found: float, mono_ns: int) -> float:
-        """The host's clock against the network's, by the recent frame that came up the line the quickest.
+        """The host's clock minus the network's, by the recent frame with the shortest delay on the line.
 
-        Only a recent one: emulated motes on a busy machine fall behind the host's clock, and seconds would add up.
+        Old frames do not count: emulated motes on a busy machine fall behind the host's clock by seconds.
         """
         while self.recent and not mono_ns - RECENT_NS < self.recent[0][0] <= mono_ns:
             self.recent.popleft()
         while self.recent and self.recent[-1][1] >= found:
-            self.recent.pop()  # this one is quicker, and will be recent for longer
+            self.recent.pop()  # the new frame was quicker, and stays recent for longer
         self.recent.append((mono_ns, found))
         return self.recent[0][1]
 
 
 def _put_right(happening: Happening) -> bool:
-    """Whether it is a violation in the order of arrival: common, and the policy puts it right."""
+    """Whether it is a violation in the order of arrival: common, and corrected by the policy."""
     return isinstance(happening, Violation) and happening.order == "arrival"
 
 
@@ -383,7 +383,7 @@ def _rssi(arrived: Arrived) -> int | None:
 
 
 def picture_of(view: FeedView, viewers: int) -> Row:
-    """The picture as the page takes it."""
+    """The picture in the page's form."""
     shot = view.snapshot
     return {
         "at_ms": ms(shot.wall_ns),

@@ -1,6 +1,6 @@
-"""The rows of a run as JSON: the newest whole in memory, older ones compressed, the oldest dropped.
+"""The rows of a run as JSON: the newest rows as they are, older rows compressed, the oldest dropped.
 
-They belong to the server's thread. A row is encoded once, however many viewers there are.
+Only the server's thread uses them. A row is encoded once for all viewers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from basestation.web.feed import Row
 
 NEWEST = 10_000  # rows that a viewer gets at once
 BLOCK = 500  # rows that are compressed together
-COMPRESSED = 64 << 20  # bytes: a million and a half of messages
+COMPRESSED = 64 << 20  # bytes: one and a half million messages
 MOST = 5000  # rows in an answer
-BATCH = 250  # rows in an event: encoding more at once would keep the base station waiting
+BATCH = 250  # rows in an event: encoding more at once would delay the station
 
-SETTLED = ("final", "discarded")  # states in which a row hardly changes any more
+SETTLED = ("final", "discarded")  # states after which a row hardly changes
 
 Key = int | str
 
@@ -37,7 +37,7 @@ def event(kind: str, text: str) -> bytes:
 
 
 class _Entry:
-    """A row. Once it is encoded, it is kept as text: thousands of objects would take the garbage collector long."""
+    """A row. Once encoded, it is kept as text: thousands of objects would slow the garbage collector."""
 
     __slots__ = ("_plain", "_text", "at_ms", "key")
 
@@ -62,7 +62,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Block:
-    """Rows that nobody changes any more, oldest first."""
+    """Rows that do not change any more, oldest first."""
 
     times: array[float]
     numbers: range  # of its messages
@@ -81,11 +81,11 @@ class _Block:
 
 @dataclass
 class RowStore:
-    """All rows of a run that fit, by key."""
+    """The rows of a run by key, as far as they fit."""
 
     newest: int = NEWEST
     compressed: int = COMPRESSED
-    dropped: bool = False  # the first rows of the run are gone
+    dropped: bool = False  # the first rows of the run were dropped
     _rows: dict[Key, _Entry] = field(default_factory=dict)
     _old: list[_Entry] = field(default_factory=list)
     _blocks: deque[_Block] = field(default_factory=deque)
@@ -95,7 +95,7 @@ class RowStore:
         return len(self._rows)
 
     def merge(self, changes: Iterable[Row]) -> list[Row]:
-        """Take new rows and changes; the same, one for each row."""
+        """Take new rows and changes; return them as one change for each row."""
         found: dict[Key, Row] = {}
         for change in changes:
             key = change["key"]
@@ -105,7 +105,7 @@ class RowStore:
             elif "kind" in change:
                 self._rows[key] = _Entry(change)
             else:
-                continue  # its row is gone
+                continue  # its row was dropped
             found.setdefault(key, {}).update(change)
         for key, change in found.items():
             if change.get("state") in SETTLED:
@@ -117,7 +117,7 @@ class RowStore:
         return list(found.values())
 
     def message(self, number: int) -> Row | None:
-        """The row of a message, however old, if it is still here."""
+        """The row of a message, however old, unless it was dropped."""
         if (entry := self._rows.get(number)) is not None:
             return entry.plain
         start = f'{{"key":{number},'
@@ -129,15 +129,15 @@ class RowStore:
         return None
 
     def recent(self) -> Iterator[str]:
-        """The newest rows as JSON arrays, oldest first. Rows that come meanwhile are not in them."""
+        """The newest rows as JSON arrays, oldest first, without rows that come meanwhile."""
         entries = iter(list(self._rows.values()))
         while batch := list(islice(entries, BATCH)):
             yield f"[{','.join(entry.encoded() for entry in batch)}]"
 
     def before(self, at_ms: float, limit: int) -> str:
-        """The newest rows before a time, oldest first, as JSON: {"rows": [...], "more": whether there are older}.
+        """The newest rows before a time, oldest first, as JSON: {"rows": [...], "more": whether older rows exist}.
 
-        Rows of one moment stay together, even if that is more than `limit`: the next question is for before it.
+        Rows of one moment stay together, even beyond `limit`: the next request is for earlier rows.
         """
         found: list[str] = []
         oldest = at_ms
@@ -159,7 +159,7 @@ class RowStore:
             yield entry.encoded()
 
     def _backwards(self, at_ms: float) -> Iterator[tuple[Sequence[float], Sequence[str]]]:
-        """Rows with their times, from the newest back; what surely came later is passed over."""
+        """Rows with their times, from the newest back. Blocks without a row before `at_ms` are left out."""
         for entries in (list(self._rows.values()), self._old):
             for end in range(len(entries), 0, -BLOCK):
                 part = entries[max(0, end - BLOCK) : end]

@@ -1,10 +1,10 @@
 """The server of the page: starlette and uvicorn in a thread of their own.
 
-The base station's thread never waits for it. Rows go through a queue (`feed.py`). Whatever the server wants of the
-station, such as a picture once a second, it asks of the station's event loop, which answers between two frames.
+The station's thread never waits for the server. Rows go through a queue (`feed.py`). For all else, such as a picture
+once a second, the server asks the station's event loop, which answers between two frames.
 
-Nobody waits for a viewer either. All viewers read the same ring of events, each at its own pace; one that is so far
-behind that the ring has gone over it is dropped.
+The server never waits for a viewer. All viewers read the same ring of events, each at its own pace. A viewer whose next
+event the ring has overwritten is dropped.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".png": "image/png",
 }
-NO_PAGE = "the page's own files are not here: install Causeway again"
+NO_PAGE = "the page's files are missing: install Causeway again"
 ROWS_SECONDS = 0.1
 PICTURE_SECONDS = 1.0
-SHARE = 0.05  # of the time, at most, for taking pictures
-AT_ONCE = 20_000  # changes of rows between two looks at the clock
-WAITING = 5000  # changes, beyond which a recording is held up
-SEND_BUFFER = 256 << 10  # of the kernel, for one viewer
-ASK_SECONDS = 10.0  # that the station may take to answer
+SHARE = 0.05  # of the server's time, at most, for taking pictures
+AT_ONCE = 20_000  # changes of rows that are taken at once
+WAITING = 5000  # changes: with more of them waiting, a recording is held up
+SEND_BUFFER = 256 << 10  # bytes in the kernel for one viewer
+ASK_SECONDS = 10.0  # for an answer of the station
 START_SECONDS = 30.0
-GRACE_SECONDS = 0.3  # for viewers to take the last of a stream
+GRACE_SECONDS = 0.3  # for viewers to read the end of a stream
 STOP_SECONDS = 5.0
-QUEUED = 4  # trials and explanations from the log, the present one included
+QUEUED = 4  # trials and explanations from the log, with the one that runs
 BODY = 4096  # bytes of a request
 
 
 class WebError(Exception):
-    """A request that is not granted: its status, and why."""
+    """A refused request: its status, and why."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -87,7 +87,7 @@ def _config(app: Guard) -> uvicorn.Config:
         log_level="critical",
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # anybody may write them: who is there is who is connected
+        proxy_headers=False,  # any client can forge them: a client's address is that of its connection
         timeout_graceful_shutdown=1,
     )
 
@@ -95,8 +95,8 @@ def _config(app: Guard) -> uvicorn.Config:
 class PageServer:
     """Serves one run. `stage` and `feed` are the base station's; `start` and `stop` are called in its event loop.
 
-    `command` sends a setting to a mote, in that loop. `folder_at` names the log that has what came
-    at a time, in milliseconds since 1970, where there is one that was made by the same policy.
+    `command` sends a setting to a mote, in that loop. `folder_at` gives the log for a time in milliseconds since 1970;
+    it is None without a log that was made by the same policy.
     """
 
     def __init__(
@@ -165,14 +165,14 @@ class PageServer:
         await asyncio.to_thread(thread.join, STOP_SECONDS)
 
     def hold_up(self) -> None:
-        """Wait until the server has taken its rows: for recordings, which are in no hurry."""
+        """Wait until the server has taken its rows: for recordings, which can wait."""
         thread = self._thread
         while len(self._feed.changes) > WAITING and thread is not None and thread.is_alive():
             thread.join(0.005)
 
     @property
     def fault(self) -> BaseException | None:
-        """What ended the server, if it did not end in order."""
+        """The error that ended the server, if one did."""
         return self._fault
 
     # ---- The server's thread ----
@@ -199,7 +199,7 @@ class PageServer:
             task.result()
 
     def _end(self) -> None:
-        """End all streams; whoever does not read is cut off soon after."""
+        """End all streams; a viewer that does not read is cut off soon after."""
         self.ring.closed = True
         self._apart.end()
         self.ring.wake()
@@ -207,14 +207,14 @@ class PageServer:
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._abort, list(self.ring.viewers))
 
     def _abort(self, viewers: Sequence[Viewer]) -> None:
-        """Cut the connections of those who don't read."""
+        """Cut the connections of these viewers."""
         clients = {viewer.client for viewer in viewers}
         for connection in list(self._uvicorn.server_state.connections):
             if getattr(connection, "client", None) in clients:
                 connection.transport.abort()
 
     async def _publish(self) -> None:
-        """Rows ten times a second, a picture once a second while anybody looks."""
+        """Publish rows ten times a second, and a picture once a second while there are viewers."""
         clock = asyncio.get_running_loop().time
         while not self.ring.closed:
             began = clock()
@@ -226,7 +226,7 @@ class PageServer:
             await asyncio.sleep(max(0.0, ROWS_SECONDS - (clock() - began)))
 
     async def _publish_rows(self) -> None:
-        """Take the rows that have come; what was taken first is sent first."""
+        """Send the rows that have come, in their order."""
         async with self._publishing:
             await self._take_rows()
 
@@ -260,7 +260,7 @@ class PageServer:
         return event("picture", encode(picture_of(view, len(self.ring.viewers))))
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """Have a function called in the base station's thread; `WebError` if that has no time for it."""
+        """Call a function in the station's thread; `WebError` if the station does not answer in time."""
         answer: Future[T] = Future()
 
         def work() -> None:
@@ -278,7 +278,7 @@ class PageServer:
                 return await asyncio.wrap_future(answer)
         except (TimeoutError, RuntimeError):
             if answer.done() and not answer.cancelled():
-                raise  # the question's own
+                raise  # an error of the question itself
             raise WebError(503, "the base station does not answer: it is busy, or has ended") from None
 
     # ---- Requests ----
@@ -296,10 +296,10 @@ class PageServer:
             await answer_error(send, error.status, str(error))
             return
         await self._publish_rows()
-        if len(self.ring.viewers) >= VIEWERS:  # just before it joins: others come while it waits
+        if len(self.ring.viewers) >= VIEWERS:  # checked last, since other viewers may join meanwhile
             self._make_room((scope.get("client") or ("", 0))[0])
         if len(self.ring.viewers) >= VIEWERS:
-            await answer_error(send, 503, f"{VIEWERS} viewers are here already")
+            await answer_error(send, 503, f"the page has {VIEWERS} viewers already")
             return
         viewer = self.ring.join(scope.get("client"))
         watching = asyncio.create_task(_watch(receive, viewer))
@@ -314,7 +314,7 @@ class PageServer:
             watching.cancel()
 
     def _make_room(self, newcomer: str) -> None:
-        """Let the address with most viewers give one place up, its oldest."""
+        """Drop the oldest viewer of the address that has the most viewers."""
         viewers = [viewer for viewer in self.ring.viewers if viewer.client is not None]
         crowded = crowd((viewer.client[0] for viewer in viewers if viewer.client), newcomer)
         theirs = [viewer for viewer in viewers if viewer.client and viewer.client[0] == crowded]
@@ -362,7 +362,7 @@ class PageServer:
         key = request.query_params.get("row", "")
         row = self.rows.message(int(key)) if key.isascii() and key.isdigit() and len(key) < 16 else None
         if row is None or row["kind"] != "message":
-            raise WebError(404, f"no message {key[:20]!r} is known here any more")
+            raise WebError(404, f"message {key[:20]!r} is not kept any more")
         name = Name(row["mote"], row["boot"], int(row["name"].partition("#")[2]))
         found = await self.ask(lambda: self._explained(name))
         if found["text"] is None:
@@ -372,7 +372,7 @@ class PageServer:
         return _json_text(encode(found))
 
     def _explained(self, name: Name) -> Row:
-        """Why a message was held, from what the station still knows; `text` None: it knows no more."""
+        """Why a message was held, if the station still knows; otherwise `text` is None."""
         passages = self._feed.passages
         passage, node = passages.passages.get(name), passages.node(name)
         violations = [] if passage is None else [violation.text for violation in passage.violations]
@@ -381,13 +381,13 @@ class PageServer:
         return asdict(passages.explanation(node)) | {"violations": violations}
 
     async def _explained_by_the_log(self, name: Name, came_ms: float) -> Row:
-        """Have `basestation why` play the log: only it knows all causes of what is long ago."""
+        """Let `basestation why` play the log: only the log knows all causes of an old message."""
         if self._folder_at is None:
-            raise WebError(404, f"{name} is too long ago, and no log was made by this policy")
+            raise WebError(404, f"{name} is too old, and no log was made by this policy")
         words = ["why", str(self._folder_at(came_ms)), f"{name}@{name.boot}", "--json"]
         key = self._stage.station.deployment.key
-        words += ["--key-from-input"] if key else []
-        given = key.secret if key else b""
+        words += ["--key", "-"] if key else []
+        given = key.secret.hex().encode() if key else b""
         async with self._one_by_one():
             process = await asyncio.to_thread(self._apart.run, ["-m", "basestation", *words], given)
         if process.returncode != 0:
@@ -404,9 +404,9 @@ class PageServer:
 
     @contextlib.asynccontextmanager
     async def _one_by_one(self) -> AsyncIterator[None]:
-        """Let one process at a time play lines: more would keep the cores from the base station."""
+        """One process at a time plays lines: more of them would take the cores from the base station."""
         if self._queued >= QUEUED:
-            raise WebError(429, "too many ask for this at once: try again soon")
+            raise WebError(429, "too many requests for this at once: try again soon")
         self._queued += 1
         try:
             async with self._trying:
@@ -425,7 +425,7 @@ class PageServer:
         return _json_text(encode({"text": f"Messages are delivered by {policy}{setting} from now on."}))
 
     def _who(self, request: Request) -> str:
-        """Who wants something changed, for people and the log; the token itself is neither's business."""
+        """The client that requests a change, for users and the log. The token itself is not shown."""
         address = "?" if request.client is None else f"{request.client.host}:{request.client.port}"
         return f"by the page, {address}, {'with the' if self._access.token else 'without a'} token"
 
@@ -434,7 +434,7 @@ class PageServer:
             raise WebError(409, "the run has ended")
         self._stage.set_policy(policy, phi, tolerate, by)
         if not self._live:
-            self._folder_at = None  # the recording knows nothing of it
+            self._folder_at = None  # the recording does not have the change
 
     async def _send_command(self, request: Request) -> Response:
         order = await self._order(request)
@@ -445,7 +445,7 @@ class PageServer:
         if not isinstance(setting, str):
             raise WebError(400, "setting must be a text such as report, blink red, reboot or rate 0.5")
         if self._command is None:
-            raise WebError(409, "this is a recorded run: there is no mote to send to")
+            raise WebError(409, "this is a recorded run: nothing can be sent to motes")
         assert self._main is not None
         sent = asyncio.run_coroutine_threadsafe(self._sent(mote, setting, self._who(request)), self._main)
         return _json_text(encode({"text": await asyncio.wrap_future(sent)}))
@@ -460,22 +460,22 @@ class PageServer:
         return told
 
     async def _order(self, request: Request) -> Row:
-        """The JSON object of a request that changes something, if that is allowed."""
+        """The JSON object of a request for a change, if changes are allowed."""
         if not self._access.control:
-            raise WebError(403, "this page only shows: --web-control lets it change settings")
+            raise WebError(403, "this page is read-only: --web-control lets it change settings")
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            raise WebError(415, "an order is JSON: content-type application/json")
+            raise WebError(415, "a change must be JSON: content-type application/json")
         body = b""
         async for piece in request.stream():
             body += piece
             if len(body) > BODY:
-                raise WebError(413, f"an order has at most {BODY} bytes")
+                raise WebError(413, f"a change has at most {BODY} bytes")
         try:
             found = json.loads(body)
         except (ValueError, RecursionError):
-            raise WebError(400, "this is not JSON") from None
+            raise WebError(400, "the request is not JSON") from None
         if not isinstance(found, dict):
-            raise WebError(400, "an order is a JSON object")
+            raise WebError(400, "the request is not a JSON object")
         return found
 
     def _choice(self, asked: Row) -> tuple[str, int, float | None]:
@@ -490,21 +490,21 @@ class PageServer:
             raise WebError(400, f"policy {policy[:40]!r} {why}")
         phi = _checked("phi", asked.get("phi"), station.phi)
         if phi != int(phi):
-            raise WebError(400, "phi must be a whole per cent")
+            raise WebError(400, "phi must be a whole percentage")
         if policy != LEDGER:
             return policy, int(phi), None
         return policy, int(phi), _checked("tolerate", tolerate, station.tolerate or 0.0)
 
 
 async def _watch(receive: Receive, viewer: Viewer) -> None:
-    """Notice when a viewer goes away."""
+    """Mark a viewer that has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
     viewer.gone = True
 
 
 def _checked(name: str, value: object, default: float) -> float:
-    """A per cent of a request, as a number or a text."""
+    """A percentage in a request, as a number or a text."""
     if value is None or value == "":
         return default
     try:
@@ -514,7 +514,7 @@ def _checked(name: str, value: object, default: float) -> float:
     except (ValueError, OverflowError):
         number = math.nan
     if not 0 <= number <= 100:
-        raise WebError(400, f"{name} must be a per cent from 0 to 100")
+        raise WebError(400, f"{name} must be a percentage from 0 to 100")
     return number
 
 
@@ -534,7 +534,7 @@ def _number(request: Request, name: str, least: float, most: float, default: flo
 
 
 def _page_file(name: str) -> Response:
-    """A file of the page: only what is in that folder, by its name."""
+    """A file of the page's folder, by its name."""
     known = {path.name: path for path in PAGE.iterdir()} if PAGE.is_dir() else {}
     path = known.get(name)
     if path is None or path.suffix not in TYPES:

@@ -1,21 +1,22 @@
-"""A policy tried on the last minutes: what would it have delivered out of order, and how long would it have held?
+"""A trial of a policy on the last minutes: how many messages out of order, and how long a hold?
 
-The newest lines are kept, packed. A process of its own plays them through a station for each policy, so that no
-delivery waits for it: `python -m basestation.web.trial` takes the question on standard input and prints the answer.
+The newest lines are kept, packed. A process of its own plays them through one station for each policy, so that no
+delivery is delayed: `python -m basestation.web.trial` reads the question from standard input and prints the answer.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import marshal
 import os
-import struct
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import Any, TypeVar
 
 from basestation.arrivals import Arrival, Gap, Line, PolicyChange
@@ -33,37 +34,26 @@ T = TypeVar("T")
 SECONDS = 300
 LINES = 100_000
 WORDS = ("-m", "basestation.web.trial")
-PATIENCE = 120.0  # seconds until a trial is given up
+PATIENCE = 120.0  # seconds for a trial
 SECOND = 1_000_000_000
-_HEAD = struct.Struct("<BBqqH")  # kind, gateway, the host's clocks, how many bytes follow
-PACKET, LOST, BACK = range(3)
 
 
 def pack(line: Line) -> bytes:
-    if isinstance(line, Gap):
-        kind, rest = (BACK if line.back else LOST), line.reason.encode()[:1000]
-    else:
-        kind, rest = PACKET, line.packet
-    return _HEAD.pack(kind, line.gateway % 256, line.mono_ns, line.wall_ns, len(rest)) + rest
+    """A line as bytes: small, and no work for the garbage collector."""
+    return marshal.dumps((isinstance(line, Gap), *line))
 
 
 def unpack(raw: bytes) -> Iterator[Line]:
-    at = 0
-    while at < len(raw):
-        kind, gateway, mono_ns, wall_ns, length = _HEAD.unpack_from(raw, at)
-        at += _HEAD.size
-        rest = raw[at : at + length]
-        at += length
-        if kind == PACKET:
-            yield Arrival(gateway, mono_ns, wall_ns, rest)
-        else:
-            yield Gap(gateway, mono_ns, wall_ns, kind == BACK, rest.decode(errors="replace"))
+    packed = BytesIO(raw)
+    while packed.tell() < len(raw):
+        is_gap, *fields = marshal.load(packed)
+        yield Gap(*fields) if is_gap else Arrival(*fields)
 
 
 class RecentLines:
-    """A log before another one, or none: it keeps the lines of the last minutes in memory.
+    """A log in front of another log, or of none: it keeps the lines of the last minutes in memory.
 
-    `pause` is called after each line: a recording that is played as fast as possible can be held up there.
+    `pause` is called after each line: there a recording that is played as fast as possible can be held up.
     """
 
     def __init__(self, log: LineLog | None = None, pause: Callable[[], None] = lambda: None) -> None:
@@ -80,7 +70,7 @@ class RecentLines:
         return b"".join([packed for _, packed in self._lines])
 
     def through(self, lines: Iterable[tuple[T, Noted | None]]) -> Iterator[tuple[T, Noted | None]]:
-        """The lines of a recording, kept on their way."""
+        """Pass the lines of a recording on, and keep them."""
         for line, noted in lines:
             if isinstance(line, Arrival | Gap):
                 self.keep(line)
@@ -107,7 +97,7 @@ class RecentLines:
 
 @dataclass(frozen=True, slots=True)
 class PolicyTried:
-    """A policy, and what it made of the lines."""
+    """A policy and its result on the lines."""
 
     policy: str
     phi: int
@@ -120,56 +110,56 @@ class PolicyTried:
 
 
 def ask(station: Station, lines: bytes, policy: str, phi: int, tolerate: float | None) -> bytes:
-    """The question for the process: this policy, beside the station's own."""
+    """The question for the process: this policy against the station's own."""
     question: dict[str, Any] = {
         "deployment": station.deployment.to_toml(),
         "allowance_ns": station.timeline.clock.allowance_ns,
         "tried": [policy, phi, tolerate],
         "now": [station.policy, station.phi, station.tolerate],
     }
-    if station.deployment.key is not None:  # through a pipe to a child of our own, and nowhere else
+    if station.deployment.key is not None:  # through a pipe to our own child process only
         question["key"] = station.deployment.key.secret.hex()
     return json.dumps(question).encode() + b"\n" + lines
 
 
 class TrialError(Exception):
-    """A process that did not answer, and why."""
+    """Why a process did not answer."""
 
 
 class Apart:
-    """Runs Python in a process of its own, one at a time, until it is ended."""
+    """Runs Python in a process of its own, one at a time, until `end` is called."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._ended = threading.Event()
 
     def run(self, words: Sequence[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
-        """Run it with these words; `TrialError` if it does not end."""
+        """Run Python with these arguments and this input; `TrialError` if it does not start or end."""
         try:
             process = subprocess.Popen(
                 [sys.executable, *words],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is not for it
+                start_new_session=True,  # Ctrl-C must not reach it
             )
         except OSError as error:
-            raise TrialError(f"it can't be started: {error.strerror}") from None
+            raise TrialError(f"the process can't be started: {error.strerror}") from None
         self._process = process
-        if self._ended.is_set():  # meanwhile
+        if self._ended.is_set():  # `end` was called meanwhile
             process.kill()
         with process:
             try:
                 stdout, stderr = process.communicate(given, PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
-                raise TrialError(f"it did not end within {PATIENCE:g} s") from None
+                raise TrialError(f"the process did not end within {PATIENCE:g} s") from None
             finally:
                 self._process = None
         return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
 
     def end(self) -> None:
-        """From any thread: end what runs, and what would still begin."""
+        """End the process that runs, and those that start later. Callable from any thread."""
         self._ended.set()
         process = self._process
         if process is not None:
@@ -181,7 +171,7 @@ def last_line(output: bytes) -> str:
 
 
 def carry_out(apart: Apart, question: bytes) -> dict[str, Any]:
-    """Have a process of its own find the answer; `TrialError` says why it did not."""
+    """Let a process of its own find the answer; `TrialError` says why it could not."""
     done = apart.run(WORDS, question)
     if done.returncode != 0:
         raise TrialError(f"the trial failed: {last_line(done.stderr)}")
@@ -220,7 +210,7 @@ def answer_to(question: bytes) -> dict[str, Any]:
 
 
 def play(station: Station, lines: Iterable[Line]) -> PolicyTried:
-    """Play lines through a station whose timer is punctual."""
+    """Play lines through a station with a punctual timer."""
     held: list[float] = []
     for line in lines:
         for happening in (*past_due(station, line.mono_ns), *station.take(line)):
@@ -243,7 +233,7 @@ def play(station: Station, lines: Iterable[Line]) -> PolicyTried:
 
 def _in_words(tried: PolicyTried, now: PolicyTried, seconds: float) -> str:
     if not tried.messages:
-        return "No message came in the last minutes: there is nothing to try it on."
+        return "No message came in the last minutes: there is nothing to try the policy on."
     by = f"By {tried.policy}"
     if tried.policy == LEDGER:
         by = f"With {tried.tolerate:g}% tolerated"
@@ -258,14 +248,14 @@ def _in_words(tried: PolicyTried, now: PolicyTried, seconds: float) -> str:
 
 
 def _between(tried: PolicyTried) -> str:
-    """The bounds of what was out of order; empty where it was nothing."""
+    """The bounds of the messages out of order; empty if there were none."""
     least, most = tried.out_of_order, tried.out_of_order_most
     return f"at least {least}, at most {most}" if least < most else str(least or "")
 
 
 def main() -> None:
     with contextlib.suppress(AttributeError):  # Windows
-        os.nice(10)  # deliveries come first
+        os.nice(10)  # deliveries have priority
     print(json.dumps(answer_to(sys.stdin.buffer.read())))
 
 

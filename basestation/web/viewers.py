@@ -1,4 +1,4 @@
-"""Those who look at the page, and the ring of events that all of them read, each at its own pace."""
+"""The viewers of the page, and the ring of events that all of them read, each at its own pace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RING_EVENTS = 600  # a minute of rows
 
 @dataclass(eq=False)
 class Viewer:
-    """Somebody who reads the stream; `place` is the next event for it, `whole` that it needs the curves."""
+    """A reader of the stream. `place` is its next event; `whole`: it needs the curves."""
 
     client: tuple[str, int] | None
     place: int
@@ -25,10 +25,10 @@ class Viewer:
 
 @dataclass
 class Ring:
-    """The newest events of rows, by their numbers, and the newest picture, for all viewers."""
+    """The newest events by number, and the newest picture, for all viewers."""
 
     first: int = 0
-    picture: int = 0  # which
+    picture: int = 0  # number of the newest picture
     light: bytes = b""  # without the curves
     whole: bytes = b""
     dropped: int = 0
@@ -46,7 +46,7 @@ class Ring:
         return viewer
 
     def put(self, data: bytes) -> list[Viewer]:
-        """Add an event; those who were left behind by it are given up."""
+        """Add an event; drop and return the viewers whose next event is overwritten."""
         self._events.append(data)
         self._bytes += len(data)
         while len(self._events) > RING_EVENTS or self._bytes > RING_BYTES:
@@ -70,7 +70,7 @@ class Ring:
         woken.set()
 
     def next_for(self, viewer: Viewer) -> bytes:
-        """What this viewer has not had yet; nothing if it has all."""
+        """The events and the picture that this viewer does not have yet."""
         data = b"".join(self._events[place] for place in range(viewer.place - self.first, len(self._events)))
         viewer.place = self.first + len(self._events)
         if viewer.picture != self.picture:

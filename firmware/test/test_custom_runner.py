@@ -1,4 +1,4 @@
-"""Reads what the tests say (check.h), from a host program or through the emulator, and tells PlatformIO."""
+"""Reads what the tests print (check.h), from a host program or through the emulator, and reports to PlatformIO."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CustomTestRunner(TestRunnerBase):
         try:
             super().stage_testing()
         except UnitTestError:
-            # A host program ends with 1 when a test failed. That is told already.
+            # A host program ends with 1 when a test failed. That is reported already.
             if self.test_suite.status != TestStatus.FAILED or not self._ended:
                 raise
         if not self._ended and not self.options.without_testing:

@@ -1,3 +1,44 @@
+/* A scenario: a thing per line, words separated by spaces, `#` starts a comment. Times are decimal seconds of
+ * true time since the start. A file path is the rest of its line. An error names the line.
+ *
+ * seed N                    of all random numbers
+ * nodes N                   before all that follow; nodes are 0 .. N - 1
+ * node I BOARD START MAIN_PPM CRYSTAL_PPM RADIO_PPM IMAGE    micaz or mica2, switched on at START
+ * supply I MILLIVOLTS       default 3000
+ * adc I CHANNEL MILLIVOLTS  a sensor's voltage; default 0, on a MICA2's channel 7 its battery monitor's
+ * sensors I BOARD           mts300, mts310 or mda100; mts300ca, mts310ca, mda100ca: their first editions,
+ *                           with the thermistor on INT2
+ * eeprom I ADDRESS HEX      before the start
+ * recorder I ADDRESS        of `causeway_recorder` in the image's RAM
+ * watch I NAME ADDRESS COUNT    memory that clock lines show
+ * spare I ADDRESS COUNT     memory that `corrupt` leaves untouched, besides recorder and stack
+ * unwired I PIN             a MICAz whose radio's sfd, fifo or fifop is not wired to its processor
+ * clocks SECONDS            how often clock lines are written; 0, the default: never
+ * measure SECONDS           the same of measured lines, also at the end; the run takes more time
+ * states SECONDS            the same of states lines; 0: only at the end
+ * oscillator CYCLES         of a processor's start after power-down and power-save; default 16384
+ * gain FROM TO DB           of a link in one direction; a link without a gain is silent
+ * deliver FROM TO P         probability that a signal gets through, besides noise
+ * noise I DBM               default -98
+ * readings I START PATH     noise from a file: dBm a line, one each ms, from number START on, repeated
+ * port I TCP PTY            UART 0 on a TCP port (0: any) of 127.0.0.1, and/or a pty at the path PTY; -: none
+ * pace FACTOR               true seconds in a second; 0, the default: as fast as possible
+ * wait                      do not begin before each TCP port has had a client
+ * end T                     the run ends; without it, when interrupted
+ *
+ * at T off I, on I          power; off: RAM is lost
+ * at T reset I              the reset button
+ * at T brownout I SECONDS   reset, RAM kept, the radio forgets everything
+ * at T corrupt I COUNT      COUNT bytes of RAM at random, to random values
+ * at T poke I ADDRESS HEX   these bytes of data memory
+ * at T peek I ADDRESS COUNT    a peek line in the truth
+ * at T crystal I stop       or run: the 32768 Hz crystal
+ * at T cut I J, heal I J    both directions of a link
+ * at T jam KHZ DBM SECONDS  a carrier everywhere
+ * at T inject KHZ DBM BOARD HEX    a foreign frame: micaz from the length byte, FCS included; mica2 from the
+ *                           preamble
+ * at T uart I HEX           bytes to a UART
+ * at T sense I SENSOR READING    0 to 1023; SENSOR, or an ADC channel from 0 to 7 */
 #include <stdlib.h>
 #include <string.h>
 

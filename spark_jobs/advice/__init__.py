@@ -1,1 +1,1 @@
-"""What to take, and the report that says why."""
+"""`recommend`, `fit` and `changes`: which runs they read, and the networks that they simulate."""

@@ -5,7 +5,7 @@ A segment needs nothing of the others, so all cores work on one run, and no task
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,23 +13,48 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from basestation.journal import fast
+from basestation.journal import fast, locking
 from basestation.journal.decision import MICS_ABSENT, MICS_UNCHECKED, Decider, wrong_length
-from basestation.journal.frame_table import frame_rows
-from basestation.journal.merging import single
-from basestation.journal.projection import project
-from basestation.journal.reader import JournalSegment, read_header, read_segment
+from basestation.journal.frame_table import frame_rows, refused
+from basestation.journal.merging import Chunk, single
+from basestation.journal.projection import Projection, project
+from basestation.journal.reader import (
+    Account,
+    JournalSegment,
+    faults_of,
+    foreign,
+    read_header,
+    read_segment,
+    segment_paths,
+)
 from basestation.journal.record_format import JournalError, Records
 from basestation.journal.sidecar import decider_of, decisions_of
-from spark_jobs.storage import path_of
-from spark_jobs.tables.inputs import Group, Input
-from spark_jobs.tables.run_tables import Report, bad_row, read_records, refused_rows, segments_of
+from packet_formats.deployment import Deployment
+from spark_jobs.storage import is_local, path_of
+from spark_jobs.tables.inputs import Group, Input, InputError
 
 NO_DEPLOYMENT = (
     "written without a deployment, or that was lost with the header: its frames are kept, not read; --deployment names "
     "the deployment"
 )
+QUARANTINE = pa.schema(
+    [
+        ("journal", pa.string()),
+        ("path", pa.string()),
+        ("at", pa.int64()),  # byte in its file, where it was not a record
+        ("number", pa.int64()),  # of the record, where it was one
+        ("wall_ns", pa.int64()),
+        ("reason", pa.string()),
+        ("bytes", pa.binary()),
+    ]
+)
+UNKNOWN = -1  # the number of a record
+Batch = tuple[str, pa.Table]  # which table, and rows of it
+Report = Callable[[dict[str, Any]], None]
+Decide = Callable[[Path, Records], NDArray[np.void]]
+"""The decisions on the frames of a segment with these records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,94 +64,113 @@ class Segment:
     item: Input
     path: str
     place: int
-    busy: bool  # somebody was writing to the journal
-    final: bool  # it is the last one
-    until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PartRows:
-    """The rows of a segment; no messages where the deployment is not known."""
-
-    frames: pa.Table | None
-    messages: pa.Table | None
-    quarantine: list[dict[str, Any]]
+    busy: bool  # a base station was writing to the journal
+    until: int | None = None  # None: this is the last one
 
 
 def segments(item: Input) -> list[Segment]:
-    found = segments_of(item)
-    firsts = [_first(path) for path, _, _ in found[1:]]
-    return [
-        Segment(item, str(path), place, busy, final, until)
-        for place, ((path, busy, final), until) in enumerate(zip(found, [*firsts, None], strict=True))
-    ]
+    folder = path_of(item.path)
+    busy, paths = is_local(folder) and locking.is_taken(folder), segment_paths(folder)
+    if not paths:
+        raise InputError(f"{folder}: the journal of run {item.run} is no longer there")
+    until = [*map(_first, paths[1:]), None]
+    return [Segment(item, str(path), place, busy, until[place]) for place, path in enumerate(paths)]
 
 
-def _first(path: Path) -> int | None:
+def _first(path: Path) -> int:
     """The number of a segment's first record, by its header; if that is damaged, of its first intact one."""
     with suppress(JournalError):  # reported when the segment is read
         if (header := read_header(path)) is not None:
             return header.first
-        return next((record.number for record in read_segment(path, fast.walk()).records), None)
-    return None
+        return next((record.number for record in read_segment(path, fast.walk()).records), UNKNOWN)
+    return UNKNOWN
 
 
-def logged_decider(item: Input) -> Decider | None:
-    """Who decided the frames of a journal; None if that is still to be done, or to be done again by a key.
+def logged_decider(item: Input, found: Sequence[Segment]) -> Decider | None:
+    """The decider of a journal's frames; None if that is still to be done, or to be done again by a key.
 
-    Of segments that differ, the oldest rules count, and the one whose MICs nobody checked.
+    Of segments that differ, the oldest rules count, and unchecked MICs.
     """
     if not item.deployment:
         return Decider(0, MICS_ABSENT)  # its frames are not read
-    known = [found for path, _, _ in segments_of(item) if (found := decider_of(path)) is not None]
-    if not known or not all(found.rules for found in known):
+    known = [by for segment in found if (by := decider_of(path_of(segment.path))) is not None]
+    if not known or not all(by.rules for by in known):
         return None
-    mics = MICS_UNCHECKED if any(found.mics == MICS_UNCHECKED for found in known) else known[0].mics
+    mics = MICS_UNCHECKED if any(by.mics == MICS_UNCHECKED for by in known) else known[0].mics
     if mics == MICS_UNCHECKED and item.key is not None:
         return None
-    return Decider(min(found.rules for found in known), mics)
+    return Decider(min(by.rules for by in known), mics)
 
 
-def read_part(segment: Segment) -> PartRows:
+def read_part(segment: Segment, decide: Decide = decisions_of) -> Iterator[Batch]:
+    """The rows of a segment; no messages where the deployment is not known."""
     item, path = segment.item, path_of(segment.path)
     bad: list[dict[str, Any]] = []
     if segment.place == 0 and not item.deployment:
         bad.append(bad_row(item, NO_DEPLOYMENT))
-    found = read_records(item, path, segment.busy, bad.append, segment.final)
-    if found is None:
-        return PartRows(None, None, bad)
-    records = found.records
-    _report_holes(segment, found, bad.append)
-    _report_odd(item, path, records, bad.append)
-    chunk, group = single(records), Group((item,))
-    if not item.deployment:
-        return PartRows(frame_rows(chunk, None, group.names), None, bad)
-    projected = project(records, item.deployed, decisions_of(path, records))
-    bad += refused_rows(chunk, projected, item.deployed, group)
-    return PartRows(frame_rows(chunk, projected, group.names), projected.messages, bad)
+    records = records_of(segment, bad.append)
+    if records is not None:
+        chunk, group = single(records), Group((item,))
+        projected = None
+        if item.deployment:
+            projected = project(records, item.deployed, decide(path, records))
+            bad += refused_rows(chunk, projected, item.deployed, group)
+            yield "messages", projected.messages
+        yield "frames", frame_rows(chunk, projected, group.names)
+    yield quarantine(bad)
 
 
-def _report_holes(segment: Segment, found: JournalSegment, report: Report) -> None:
-    """Report records that are missing before, in and after a segment, as far as headers tell."""
+def quarantine(rows: list[dict[str, Any]]) -> Batch:
+    return "quarantine", pa.Table.from_pylist(rows, schema=QUARANTINE)
+
+
+def bad_row(item: Input, reason: str, **where: Any) -> dict[str, Any]:
+    return {"journal": item.run, "path": item.path, "reason": reason} | where
+
+
+def refused_rows(
+    chunk: Chunk, projected: Projection, deployment: Deployment, group: Group
+) -> Iterator[dict[str, Any]]:
+    for journal, why, where in refused(chunk, projected, deployment):
+        yield bad_row(group.inputs[journal], why, **where)
+
+
+def records_of(segment: Segment, report: Report) -> Records | None:
+    """The records of a segment; None if it is not of this run. Damage is reported, and a missing end of the run."""
+    item, path, final = segment.item, path_of(segment.path), segment.until is None
+
+    def refuse(reason: str, **where: Any) -> None:
+        report(bad_row(item, reason, path=segment.path, **where))
+
+    try:
+        found = read_segment(path, fast.walk())
+    except (JournalError, OSError) as error:
+        refuse(str(error).removeprefix(f"{path}: "))
+        return None
+    if (other := foreign(found, item.run)) is not None:
+        refuse(other.reason)
+        return None
+    for fault in faults_of(found):
+        if not (fault.tail and segment.busy):
+            refuse(fault.reason, at=fault.at, bytes=found.raw[fault.at : fault.at + fault.length])
+    if final and not segment.busy:
+        for hole in Account.of_last(found).end():
+            refuse(f"the end of the run is missing: {hole.reason}")
+    for first, last in _holes(segment, found):
+        refuse(f"records {first} to {last} are missing", number=first)
+    for record in found.records.odd_decisions():  # their frames count as undecided
+        why = wrong_length(len(record.payload)) or ""
+        refuse(why, number=record.number, wall_ns=record.wall_ns, bytes=record.payload)
+    return found.records
+
+
+def _holes(segment: Segment, found: JournalSegment) -> Iterator[tuple[int, int]]:
+    """The records that are missing before, in and after a segment, as far as headers show."""
     numbers = found.records.head["number"].astype(np.int64)
     first = found.header.first if found.header is not None and segment.place else 0
     if found.header is None and segment.place and len(numbers):
         first = int(numbers[0])
-    for begin, end in _holes(numbers, first, segment.until):
-        why = f"records {begin} to {end} are missing"
-        report(bad_row(segment.item, why, path=segment.path, number=begin))
-
-
-def _holes(numbers: Iterable[int], first: int, until: int | None) -> Iterator[tuple[int, int]]:
-    known = np.concatenate(([first - 1], np.fromiter(numbers, np.int64), [] if until is None else [until]))
-    known = known.astype(np.int64)
+    until = [] if segment.until in (None, UNKNOWN) else [segment.until]
+    known = np.concatenate(([first - 1], numbers, until)).astype(np.int64)
     for at in np.flatnonzero(np.diff(known) > 1).tolist():
         yield int(known[at]) + 1, int(known[at + 1]) - 1
-
-
-def _report_odd(item: Input, path: Path, records: Records, report: Report) -> None:
-    """Report decisions of a wrong size: their frames count as undecided."""
-    for record in records.odd_decisions():
-        why = wrong_length(len(record.payload)) or ""
-        where = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
-        report(bad_row(item, why, path=str(path), **where))

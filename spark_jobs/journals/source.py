@@ -23,8 +23,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from basestation.journal.reader import segment_paths
-from spark_jobs.engine import equip
-from spark_jobs.journals.records import (
+from spark_jobs.engines import equip
+from spark_jobs.journals.segment_files import (
     SCHEMAS,
     behind_decisions,
     described,
@@ -40,7 +40,7 @@ from spark_jobs.storage import path_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Offset = dict[str, list[Any]]  # by folder: segment, byte, number
+Offset = dict[str, list[Any]]  # by folder: segment, byte, number of a record
 
 
 def register(spark: SparkSession) -> None:
@@ -119,7 +119,7 @@ class JournalStream(DataSourceStreamReader):
         return {}
 
     def latestOffset(self, *given: Any) -> Offset:
-        """The end of all that is whole by now. Only what was added to a journal's last segment is looked at."""
+        """The end of the complete records. Only new bytes of a journal's last segment are read."""
         for folder in journal_folders(self._paths):
             path = segment_paths(folder)[-1]
             name, begin, last = self._ends.get(str(folder), ["", 0, -1])

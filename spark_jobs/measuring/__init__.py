@@ -1,1 +1,1 @@
-"""What each stamp, policy and wait would have done with the messages of a trace."""
+"""`continuum`: the result of each stamp, policy and wait on the messages of a trace."""

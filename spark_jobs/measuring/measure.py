@@ -1,4 +1,4 @@
-"""Counts one part of a trace under all configurations, and writes what only the whole trace can tell.
+"""Counts one part of a trace under all configurations, and writes deliveries that need the whole trace.
 
 The segment is read and judged once; each stamp is ordered once; each policy and phi is then one pass.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.analysis.delivery import (
+from basestation.analysis.deliveries import (
     Delivery,
     Left,
     StampReading,
@@ -28,11 +28,11 @@ from basestation.analysis.tally import Fields, Judge, Measured
 from basestation.analysis.view import View
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.traces.files import open_table
 from basestation.traces.present import present
 from basestation.traces.schema import messages_schema
-from spark_jobs.traces.files import TraceFiles, told_of
+from spark_jobs.storage import parquet
 from spark_jobs.traces.segments import Part, load_judged, whole
+from spark_jobs.traces.trace_files import TraceFiles, located
 
 Ints = NDArray[Any]
 
@@ -43,7 +43,7 @@ Work = Mapping[StampReading | None, Sequence[Delivery]]
 
 @dataclass(frozen=True, slots=True)
 class MeasureTask:
-    """A part of a trace, and what to count there."""
+    """A part of a trace, and the deliveries to count there."""
 
     part: Part
     work: Work
@@ -59,7 +59,7 @@ class MeasureTask:
 
 @dataclass(frozen=True, slots=True)
 class LedgerTask:
-    """A delivery by the ledger. Its wait depends on all that came before, so one task does the whole trace."""
+    """A delivery by the ledger. Its wait depends on all messages before, so one task does the whole trace."""
 
     trace: TraceFiles
     reading: StampReading
@@ -71,7 +71,7 @@ class LedgerTask:
 def measure(task: MeasureTask) -> Measured:
     """Count one part under every delivery."""
     view, found = task.load(), Measured({}, {})
-    with told_of(task.trace.folder):
+    with located(task.trace.folder):
         judge = Judge(task.part.context, view)
         for reading, several in task.work.items():
             stamps = None
@@ -107,7 +107,7 @@ def _own_columns(readings: Iterable[StampReading | None]) -> list[str]:
 
 def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
     """The rows with these numbers, which must be in ascending order."""
-    with open_table(path) as file:
+    with parquet(path) as file:
         sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
         starts = np.concatenate(([0], np.cumsum(sizes)))
         low = int(np.searchsorted(starts, rows[0], "right")) - 1 if len(rows) else 0
@@ -123,7 +123,7 @@ def deliver_whole(task: LedgerTask) -> None:
     """Deliver by a ledger over the whole trace."""
     trace, reading = task.trace, task.reading
     view = load_judged(whole(trace), ["sequence", *_own_columns([reading])])
-    with told_of(trace.folder):
+    with located(trace.folder):
         stamps = read_stamps(trace, view, reading, task.ties)
     order, left, late = by_ledger(view, reading, stamps, task.policy.tolerate)
     write_whole(task.path, trace.rows, view.rows[order], left, late[order])
@@ -138,7 +138,7 @@ def write_whole(path: Path, count: int, rows: Ints, left: Ints, late: Ints | int
 
 
 def of_whole(path: Path, view: View) -> Left:
-    """What became of a view's rows in a delivery over the whole trace."""
+    """How a view's rows leave in a delivery over the whole trace."""
     # Plain numbers: numpy's own files have a header in Python's syntax, and Python 3.11 can't parse it in two threads.
     found = np.memmap(path, np.int64, "r").reshape(3, -1)[:, view.rows]
     order = np.argsort(found[0])

@@ -1,7 +1,7 @@
 """Plays stamps that name causes on a trace, each by its own rule.
 
 They have no kernels: the objects of `basestation.comparing` stamp the whole run again and deliver it, so a trace must
-be short. What each message's fate was is written to a file, and counted like every other delivery.
+be short. Each message's place is written to a file, and counted like every other delivery.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from basestation.analysis.choices import Candidate
-from basestation.analysis.delivery import Delivery
+from basestation.analysis.deliveries import Delivery
 from basestation.analysis.outcome import Answer
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stream import Stream
 from basestation.simulator.scheme_run import play
 from packet_formats.schemes import descriptor
-from spark_jobs.engine import Spread
+from spark_jobs.engines import Spread
 from spark_jobs.measuring.measure import write_whole
 from spark_jobs.traces.field import known_stream, rows_in
-from spark_jobs.traces.files import TraceFault, TraceFiles
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles
 
 MOST_PLAYED = 50_000  # messages: some ten seconds of Python for each rule
 
@@ -42,7 +42,7 @@ def play_all(
     spread: Spread,
     scratch: Path,
 ) -> list[Answer]:
-    """Play each stamp by each rule. `no_events` tells why this trace can't be played at all."""
+    """Play each stamp by each rule. `no_events` gives the reason why this trace can't be played at all."""
     fault = f"our Python plays this rule, on {MOST_PLAYED} messages at most, and here are {trace.rows}"
     if asked and (trace.rows > MOST_PLAYED or (fault := no_events() or "")):
         return [Answer(reason=fault)] * len(asked)
@@ -52,7 +52,7 @@ def play_all(
 
 
 def play_rule(task: PlayTask) -> Answer:
-    """Write what a rule did with each message of a trace."""
+    """Write the order in which a rule delivers a trace."""
     scheme = task.stamp.scheme
     try:
         stream = known_stream(task.trace).stream

@@ -16,12 +16,12 @@ from basestation.journal.reader import HEADLESS, read_header, segment_paths, unk
 from basestation.journal.record_format import RECORD_MARK, Header, JournalError, Records, scan
 from basestation.journal.sidecar import later_decisions
 from basestation.traces import schema
-from basestation.traces.files import open_table
+from basestation.traces.footers import Footer
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.keys import Key
 from spark_jobs.session import one_line
-from spark_jobs.storage import path_of, reading
+from spark_jobs.storage import parquet, path_of
 
 LOOK = 1 << 17  # bytes at either end of a journal in which its first and last record are looked for
 UNDATED = "undated"
@@ -30,7 +30,7 @@ MESSAGES, EVENTS = "messages.parquet", "events.parquet"
 
 
 class InputError(Exception):
-    """An input that can't be used, with the reason."""
+    """The reason why an input can't be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,19 @@ class Input:
     deployment: str
     span: tuple[int, int] | None
     files: tuple[tuple[str, int, int], ...]  # name, size and time of change: whether it is still as it was
-    gateways: int = 1  # of a testbed's log, which does not say
-    key: Key | None = field(default=None, compare=False, repr=False)  # of the network; it is in no table
-    # To be said once; they are in no table either
+    gateways: int = 1  # of a testbed's log, which does not say how many
+    key: Key | None = field(default=None, compare=False, repr=False)  # of the network; it is not in tables
+    # To be reported once; they are not in tables either
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def deployed(self) -> Deployment:
-        """Its deployment, with the key if that was given and is needed."""
+        """The deployment, with the key if it was given and is needed."""
         found = deployments.parse(self.deployment)
         return replace(found, key=self.key) if found.security.mic else found
 
     def to_plain(self) -> dict[str, Any]:
-        """What the manifest keeps of it: all but the key and the remarks."""
+        """The entry in the manifest: all fields but the key and the remarks."""
         plain = asdict(replace(self, key=None))
         del plain["key"], plain["remarks"]
         return plain
@@ -127,7 +127,7 @@ class FoundInputs:
 def find(
     paths: Iterable[Path], deployment: str = "", gateways: int = 1, key: Key | None = None
 ) -> FoundInputs:
-    """Find all inputs in these files and folders. Those that can't be used are named, and the rest goes on."""
+    """Find all inputs in these files and folders. Inputs that can't be used are listed with the reason."""
     found = FoundInputs()
     for path in paths:
         for candidate, look in _candidates(path):
@@ -186,7 +186,7 @@ def _journal(path: Path, deployment: str, gateways: int) -> Input:
 
 
 def _header(segments: Iterable[Path]) -> Header:
-    """The first header that can be read. One that can't is named when its segment is read, or if there is no other."""
+    """The first header that can be read. A damaged header is reported with its segment, or if all are damaged."""
     odd: JournalError | None = None
     for path in segments:
         try:
@@ -198,7 +198,7 @@ def _header(segments: Iterable[Path]) -> Header:
 
 
 def _own_or_given(own: str, given: str) -> tuple[str, str]:
-    """A log's own deployment, or the one that was given if it has none that can be read; and what to say of that."""
+    """A log's own deployment, or the given one if the log's is missing or damaged; and a remark on that."""
     try:
         return _checked(own or given), ""
     except (DeploymentError, RecursionError) as error:
@@ -222,55 +222,35 @@ def _wall(segments: Iterable[Path], first: bool, salt: int) -> int | None:
 
 
 def _trace(path: Path, deployment: str, gateways: int) -> Input:
-    files = part_files(path)
-    metadata = [_metadata(file) for file in files]
-    runs = {_said(said, schema.META_RUN) for said in metadata}
-    events = path / EVENTS
+    files, events = part_files(path), path / EVENTS
+    footers = [_footer(file) for file in files]
+    runs = {footer.run for footer in footers}
     if events.exists() or events.is_symlink():  # a link that leads nowhere is a fault
-        runs.add(_said(_metadata(events), schema.META_RUN))
+        runs.add(_footer(events).run)
     if len(runs) > 1:
         raise InputError(f"tables of {len(runs)} runs: {', '.join(sorted(runs))}")
-    text = _checked(_said(metadata[0], schema.META_DEPLOYMENT))
-    origin = _said(metadata[0], schema.META_ORIGIN)
+    text = _checked(footers[0].description)
+    bounds = [bound for footer in footers for bound in footer.bounds("wall_ns")]
     return Input(
         kind="trace",
         path=str(path.resolve()),
         run=runs.pop(),
-        site=origin.partition("site ")[2] or deployments.parse(text).network.name,
+        site=footers[0].origin.partition("site ")[2] or deployments.parse(text).network.name,
         deployment=text,
-        span=_span(files),
+        span=(min(bounds), max(bounds)) if bounds else None,
         files=_signed([*files, *([events] if events.exists() else [])]),
     )
 
 
-def _metadata(path: Path) -> dict[bytes, bytes]:
-    try:
-        with open_table(reading(path)) as file:
-            metadata: dict[bytes, bytes] = file.schema_arrow.metadata or {}
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path.name} can't be read, it may have been cut off: {error}") from None
+def _footer(path: Path) -> Footer:
+    with parquet(path, InputError) as file:
+        found = Footer(file.metadata, lambda column: 0)
+    metadata = found.said.metadata or {}
     if fault := schema.wrong_format(metadata):
-        raise InputError(f"{path.name} is no table of Causeway's: {fault}")
+        raise InputError(f"{path.name} is not a table of Causeway: {fault}")
     if schema.META_RUN not in metadata:
         raise InputError(f"{path.name} does not say of which run it is")
-    return metadata
-
-
-def _said(metadata: dict[bytes, bytes], key: bytes) -> str:
-    return metadata.get(key, b"").decode(errors="replace")
-
-
-def _span(files: list[Path]) -> tuple[int, int] | None:
-    """The time span of a trace, from the statistics in its files."""
-    bounds: list[int] = []
-    for path in files:
-        with open_table(reading(path)) as file:
-            meta, at = file.metadata, file.schema_arrow.get_field_index("wall_ns")
-        for group in range(meta.num_row_groups):
-            known = meta.row_group(group).column(at).statistics if at >= 0 else None
-            if known is not None and known.has_min_max:
-                bounds += [known.min, known.max]
-    return (min(bounds), max(bounds)) if bounds else None
+    return found
 
 
 def _testbed(path: Path, deployment: str, gateways: int) -> Input:
@@ -280,7 +260,7 @@ def _testbed(path: Path, deployment: str, gateways: int) -> Input:
     if b'"is":"start"' not in first.replace(b" ", b""):
         raise InputError("neither a folder with a journal or a trace in it, nor a log of the testbed")
     if not deployment:
-        raise InputError("a log of the testbed does not say its deployment: --deployment tells it")
+        raise InputError("a log of the testbed does not name its deployment: --deployment FILE does")
     return Input(
         kind="testbed",
         path=str(path.resolve()),
@@ -300,13 +280,13 @@ def _checked(deployment: str) -> str:
 
 
 def _signed(files: Iterable[Path], folder: Path | None = None) -> tuple[tuple[str, int, int], ...]:
-    """Of each file its name, in a folder or its own, its size and when it was changed."""
+    """The name of each file, within a folder if one is given, its size and its time of change."""
     told = [(path.name if folder is None else str(path.relative_to(folder)), path.stat()) for path in files]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in told)
 
 
 def distinct(found: FoundInputs) -> FoundInputs:
-    """Drop copies: of a run that is there twice, whole or in an earlier state, the longest is kept."""
+    """Drop copies of a run, whole or in an earlier state: the longest is kept."""
     by_run: dict[str, Input] = {}
     for item in found.inputs:
         other = by_run.setdefault(item.run, item)

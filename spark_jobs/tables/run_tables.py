@@ -6,7 +6,7 @@ of their wall clocks. Then one station decides them all, and drops copies over g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from basestation.journal import fast, locking
-from basestation.journal.frame_table import frame_rows, frames_of, refused
-from basestation.journal.merging import Chunk, merge, single
-from basestation.journal.projection import Projection, project
-from basestation.journal.reader import (
-    Account,
-    JournalSegment,
-    faults_of,
-    foreign,
-    read_journal,
-    read_segment,
-    segment_paths,
-)
-from basestation.journal.record_format import JournalError, RecordKind, Records
+from basestation.journal.frame_table import frame_rows, frames_of
+from basestation.journal.merging import merge, single
+from basestation.journal.projection import project
+from basestation.journal.reader import read_journal
+from basestation.journal.record_format import RecordKind, Records
 from basestation.live.deciding import decisions_on, station_of
 from basestation.live.station import Station
 from basestation.testbed import testbed_trace as testbed
@@ -38,62 +29,61 @@ from basestation.traces.present import ADDED, names_in, present
 from basestation.traces.schema import events_schema, messages_schema
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
-from spark_jobs.storage import is_local, path_of, reading
-from spark_jobs.tables.inputs import EVENTS, Group, Input, InputError, part_files
-
-QUARANTINE = pa.schema(
-    [
-        ("journal", pa.string()),
-        ("path", pa.string()),
-        ("at", pa.int64()),  # byte in its file, where it was no record
-        ("number", pa.int64()),  # of the record, where it was one
-        ("wall_ns", pa.int64()),
-        ("reason", pa.string()),
-        ("bytes", pa.binary()),
-    ]
+from spark_jobs.journals.parts import (
+    Batch,
+    Report,
+    bad_row,
+    quarantine,
+    read_part,
+    records_of,
+    refused_rows,
+    segments,
 )
-Batch = tuple[str, pa.Table]  # which table, and rows of it
-Report = Callable[[dict[str, Any]], None]
+from spark_jobs.storage import path_of, reading
+from spark_jobs.tables.inputs import EVENTS, Group, Input, InputError, part_files
 
 
 def tables_of(group: Group) -> Iterator[Batch]:
     """The rows of a run's tables, in order, some megabytes at a time. A decided journal is read in parts instead."""
-    kind = group.inputs[0].kind
-    if kind == "journal":
-        yield from _journals(group)
-    elif kind == "trace":
-        yield from _trace(group.inputs[0])
+    item, *others = group.inputs
+    if item.kind == "trace":
+        yield from _trace(item)
+    elif item.kind == "testbed":
+        yield from _testbed(item)
+    elif others:
+        yield from _merged(group)
     else:
-        yield from _testbed(group.inputs[0])
-
-
-def quarantine(rows: list[dict[str, Any]]) -> Batch:
-    return "quarantine", pa.Table.from_pylist(rows, schema=QUARANTINE)
+        yield from _undecided(item)
 
 
 # ---- Journals ----
 
 
-def _journals(group: Group) -> Iterator[Batch]:
-    """Journals that are decided here: one without decisions, or those of several stations that heard one network at
-    one time. Their own decisions do not fit together, so one station takes all their records."""
+def _undecided(item: Input) -> Iterator[Batch]:
+    """A journal without decisions: one station decides its segments, in order."""
+    station = station_of(read_journal(path_of(item.path)), item.deployed)
+    for segment in segments(item):
+        yield from read_part(segment, lambda path, records: decisions_on(records, station))
+
+
+def _merged(group: Group) -> Iterator[Batch]:
+    """Journals of several stations that heard one network at one time. Their own decisions do not fit together."""
     bad: list[dict[str, Any]] = []
     deployment = group.inputs[0].deployed
-    alone = len(group.inputs) == 1
-    streams = [_records(item, bad.append) for item in group.inputs]
-    station = (
-        station_of(read_journal(path_of(group.inputs[0].path)), deployment) if alone else Station(deployment)
-    )
-    merging = _Merging()
-    for chunk in map(single, streams[0]) if alone else merge(streams):
-        records = chunk.records if alone else merging.numbered(chunk.records)
-        played = records if alone else merging.on_one_clock(records)
-        projected = project(records, deployment, decisions_on(played, station))
+    station, merging = Station(deployment), _Merging()
+    for chunk in merge([_records(item, bad.append) for item in group.inputs]):
+        records = merging.numbered(chunk.records)
+        projected = project(records, deployment, decisions_on(merging.on_one_clock(records), station))
         yield "frames", frame_rows(chunk, projected, group.names)
         yield "messages", projected.messages
         yield quarantine([*refused_rows(chunk, projected, deployment, group), *bad])
         bad.clear()
     yield quarantine(bad)
+
+
+def _records(item: Input, report: Report) -> Iterator[Records]:
+    found = (records_of(segment, report) for segment in segments(item))
+    return (records for records in found if records is not None)
 
 
 class _Merging:
@@ -110,70 +100,11 @@ class _Merging:
         return Records(records.raw, head, records.starts).chosen(head["kind"] != RecordKind.DECISION)
 
     def on_one_clock(self, records: Records) -> Records:
-        """The records as a station hears them whose own clock is their wall clock, and never falls."""
+        """The records with their wall clock, made to never fall, as the station's clock."""
         head = records.head.copy()
         head["mono_ns"] = np.maximum.accumulate(np.maximum(head["wall_ns"], self._newest))
         self._newest = int(head["mono_ns"][-1]) if len(head) else self._newest
         return Records(records.raw, head, records.starts)
-
-
-def _records(item: Input, report: Report) -> Iterator[Records]:
-    """A journal's records, segment by segment. Damage is reported."""
-    expected = 0
-    for path, busy, final in segments_of(item):
-        if (segment := read_records(item, path, busy, report, final)) is not None:
-            records = segment.records
-            for first, last in _holes(records, expected):
-                report(bad_row(item, f"records {first} to {last} are missing", path=str(path), number=first))
-            expected = int(records.head["number"][-1]) + 1 if len(records) else expected
-            yield records
-
-
-def segments_of(item: Input) -> list[tuple[Path, bool, bool]]:
-    """The segment files of a run, whether somebody is writing to them, and which is the last."""
-    folder = path_of(item.path)
-    busy, segments = is_local(folder) and locking.is_taken(folder), segment_paths(folder)
-    if not segments:
-        raise InputError(f"{folder}: the journal of run {item.run} is no longer there")
-    return [(path, busy, path == segments[-1]) for path in segments]
-
-
-def read_records(item: Input, path: Path, busy: bool, report: Report, final: bool) -> JournalSegment | None:
-    """A segment; None if it is not of this run. Damage is reported, and an end that is
-    missing in the last one."""
-    try:
-        segment = read_segment(path, fast.walk())
-    except (JournalError, OSError) as error:
-        report(bad_row(item, str(error).removeprefix(f"{path}: "), path=str(path)))
-        return None
-    if (other := foreign(segment, item.run)) is not None:
-        report(bad_row(item, other.reason, path=str(path)))
-        return None
-    for fault in faults_of(segment):
-        if not (fault.tail and busy):
-            raw = segment.raw[fault.at : fault.at + fault.length]
-            report(bad_row(item, fault.reason, path=str(path), at=fault.at, bytes=raw))
-    if final and not busy:
-        for hole in Account.of_last(segment).end():
-            report(bad_row(item, f"the end of the run is missing: {hole.reason}", path=str(path)))
-    return segment
-
-
-def bad_row(item: Input, reason: str, **where: Any) -> dict[str, Any]:
-    return {"journal": item.run, "path": item.path, "reason": reason} | where
-
-
-def refused_rows(
-    chunk: Chunk, reading: Projection, deployment: Deployment, group: Group
-) -> Iterator[dict[str, Any]]:
-    for journal, why, told in refused(chunk, reading, deployment):
-        yield bad_row(group.inputs[journal], why, **told)
-
-
-def _holes(records: Records, expected: int) -> Iterator[tuple[int, int]]:
-    numbers = np.concatenate(([expected - 1], records.head["number"].astype(np.int64)))
-    for at in np.flatnonzero(np.diff(numbers) > 1).tolist():
-        yield int(numbers[at]) + 1, int(numbers[at + 1]) - 1
 
 
 # ---- Traces, and logs of the testbed ----
@@ -205,7 +136,7 @@ def _as(batch: pa.RecordBatch, wanted: pa.Schema, path: Path) -> pa.Table:
     try:
         table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
         return present(table, wanted.names, wanted).cast(wanted)
-    except ValueError as error:  # a null where there can be none is not told as Arrow's own
+    except ValueError as error:  # Arrow reports a null in a column without nulls as a plain ValueError
         raise InputError(f"{path}: {error}") from None
 
 

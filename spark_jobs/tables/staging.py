@@ -10,7 +10,6 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,47 +22,76 @@ from basestation.journal.record_format import JournalError
 from basestation.traces.files import ROW_GROUP, encodings
 from basestation.traces.schema import metadata
 from packet_formats import deployment as deployments
-from spark_jobs.engine import Engine
-from spark_jobs.journals.parts import Segment, logged_decider, read_part, segments
+from spark_jobs.engines import Engine
+from spark_jobs.journals.parts import Batch, Segment, logged_decider, read_part, segments
 from spark_jobs.session import one_line
 from spark_jobs.storage import arrow_file, is_local, path_of
 from spark_jobs.tables.inputs import Group, InputError, part_files
-from spark_jobs.tables.run_tables import quarantine, tables_of
+from spark_jobs.tables.run_tables import tables_of
 from spark_jobs.tables.stored import part_name
 
 FAULTS = (InputError, JournalError, OSError, pa.ArrowException)
 PARTIAL = "partial"  # a folder of a run's stage, for files that are being written
-GROUP_BYTES = 1 << 26  # of a row group: with very many motes vectors are long
+GROUP_BYTES = 1 << 26  # most of a row group: with many motes vectors are long
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Done:
-    """The tables of a run that were staged, or why they could not be."""
+    """The staged tables of a run, or its fault."""
 
     group: Group
     stage: str
-    fault: str
-    counts: dict[str, int]
     decider: Decider
+    segments: list[Segment] | None = None  # None: the run is one task
+    fault: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
 
 
-def staged(groups: Sequence[Group], stage: Path, engine: Engine) -> Iterator[Done]:
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A segment of a run, or the whole run."""
+
+    group: Group
+    stage: str
+    decider: Decider
+    segment: Segment | None
+
+    @property
+    def rows(self) -> Iterator[Batch]:
+        return tables_of(self.group) if self.segment is None else read_part(self.segment)
+
+    @property
+    def place(self) -> int:
+        return self.segment.place if self.segment else 0
+
+
+def staged(groups: Sequence[Group], stage: Path, engine: Engine) -> list[Done]:
     """Write the tables of these runs, each into a folder of its own. Faults of a run are returned, not raised."""
-    deciders = [_logged_decider(group) for group in groups]
-    found = list(zip(groups, deciders, strict=True))
-    others = [group for group, decider in found if decider is None]
-    yield from engine.each(partial(_stage_whole, stage=str(stage)), others)
-    yield from _stage_parts([(group, by) for group, by in found if by is not None], stage, engine)
+    runs = [Done(group, str(stage / uuid.uuid4().hex), Decider(0, "")) for group in groups]
+    for run in runs:
+        run.fault = _attempted(_look, run)
+    tasks = [
+        (run, segment)
+        for run in runs
+        if not run.fault
+        for segment in ([None] if run.segments is None else run.segments)
+    ]
+    results = engine.each(
+        _stage, [_Task(run.group, run.stage, run.decider, segment) for run, segment in tasks]
+    )
+    for (run, _), (fault, counts) in zip(tasks, results, strict=True):
+        run.fault = run.fault or fault
+        run.counts.update(counts)
+    return runs
 
 
-def _logged_decider(group: Group) -> Decider | None:
-    (item, *more) = group.inputs
-    if more or item.kind != "journal":
-        return None
-    fault, decider = _attempted(logged_decider, item)
-    return (
-        Decider(0, "") if fault else decider
-    )  # it is found again, and returned, where the segments are read
+def _look(run: Done) -> None:
+    """Find how a run is cut into tasks, and the decider of its frames."""
+    item, *others = run.group.inputs
+    found = segments(item) if item.kind == "journal" and not others else None
+    decider = None if found is None else logged_decider(item, found)
+    run.decider = decider or _decided_here(run.group)
+    run.segments = found if decider else None
 
 
 def _decided_here(group: Group) -> Decider:
@@ -74,27 +102,34 @@ def _decided_here(group: Group) -> Decider:
     return Decider(0, MICS_CHECKED if mics == {MICS_CHECKED} else mics_of(replace(item, key=None).deployed))
 
 
-# ---- Runs that are one task ----
-
-
-def _stage_whole(group: Group, stage: str) -> Done:
-    own = path_of(stage) / uuid.uuid4().hex
-    counts: Counter[str] = Counter()
-    writers: dict[str, _Writer] = {}
-    decider = _decided_here(group)
-    said = _metadata(group, decider)
+def _attempted(function: Callable[..., None], *given: Any) -> str:
+    """The fault of an input, if there is one."""
     try:
-        for table, rows in tables_of(group):
-            if table not in writers:
-                writers[table] = _Writer(own / table / part_name(0), rows.schema.with_metadata(said))
-            writers[table].write(rows)
-            counts[table] += len(rows)
+        function(*given)
     except FAULTS as error:
-        return Done(group, str(own), one_line(error), {}, decider)
+        return one_line(error)
+    return ""
+
+
+def _stage(task: _Task) -> tuple[str, Counter[str]]:
+    """Write the rows of a task; its fault, and how many rows there are."""
+    counts: Counter[str] = Counter()
+    return _attempted(_write, task, counts), counts
+
+
+def _write(task: _Task, counts: Counter[str]) -> None:
+    writers: dict[str, _Writer] = {}
+    try:
+        for table, rows in task.rows:
+            if table not in writers and (len(rows) or not task.place):
+                schema = rows.schema.with_metadata(_metadata(task.group, task.decider))
+                writers[table] = _Writer(path_of(task.stage) / table / part_name(task.place), schema)
+            if table in writers:
+                writers[table].write(rows)
+            counts[table] += len(rows)
     finally:
         for writer in writers.values():
             writer.close()
-    return Done(group, str(own), "", dict(counts), decider)
 
 
 def _metadata(group: Group, decider: Decider) -> dict[bytes, str]:
@@ -147,61 +182,3 @@ def _partial(path: Path) -> Path:
 def _settle(partial: Path, path: Path) -> None:
     if partial != path:
         partial.replace(path)
-
-
-# ---- Runs in parts ----
-
-
-@dataclass(slots=True)
-class _Run:
-    """A run whose segments are staged."""
-
-    group: Group
-    decider: Decider
-    folder: Path
-    segments: list[Segment] = field(default_factory=list)
-    fault: str = ""
-    counts: Counter[str] = field(default_factory=Counter)
-
-
-def _stage_parts(groups: Sequence[tuple[Group, Decider]], stage: Path, engine: Engine) -> Iterator[Done]:
-    runs = [_Run(group, decider, stage / uuid.uuid4().hex) for group, decider in groups]
-    for run in runs:
-        run.fault, found = _attempted(segments, run.group.inputs[0])
-        run.segments = found or []
-    tasks = [(run, segment) for run in runs for segment in run.segments]
-    results = engine.each(_stage_part, [(segment, run.decider, str(run.folder)) for run, segment in tasks])
-    for (run, _), (fault, counts) in zip(tasks, results, strict=True):
-        run.fault = run.fault or fault
-        run.counts.update(counts or {})
-    for run in runs:
-        yield Done(run.group, str(run.folder), run.fault, dict(run.counts), run.decider)
-
-
-def _attempted(function: Callable[[Any], Any], task: Any) -> tuple[str, Any]:
-    """A fault of the input, and the result if there is none."""
-    try:
-        return "", function(task)
-    except FAULTS as error:
-        return one_line(error), None
-
-
-def _stage_part(task: tuple[Segment, Decider, str]) -> tuple[str, dict[str, int] | None]:
-    return _attempted(_write_part, task)
-
-
-def _write_part(task: tuple[Segment, Decider, str]) -> dict[str, int]:
-    """Write the rows of a segment; how many there are."""
-    segment, decider, place = task
-    rows = read_part(segment)
-    found = dict([quarantine(rows.quarantine)]) | {"frames": rows.frames, "messages": rows.messages}
-    tables = {name: table for name, table in found.items() if table is not None}
-    said = _metadata(Group((segment.item,)), decider)
-    for name, table in tables.items():
-        if len(table) or segment.place == 0:
-            writer = _Writer(
-                path_of(place) / name / part_name(segment.place), table.schema.with_metadata(said)
-            )
-            writer.write(table)
-            writer.close()
-    return {name: len(table) for name, table in tables.items()}

@@ -1,37 +1,38 @@
-"""Reads the tables of `ingest` for other jobs, in pieces of a run."""
+"""Reads the tables of `ingest` for other jobs."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.journal.frame_table import FRAMES
-from basestation.traces.files import open_table
 from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
-from spark_jobs.session import JobError, one_line, prepare
-from spark_jobs.storage import Place, listed, place, reading
+from spark_jobs.engines import Engine, EngineOptions, chosen
+from spark_jobs.session import JobError, prepare
+from spark_jobs.storage import Place, listed, parquet, place
 from spark_jobs.tables.inputs import Group, Input
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MANIFEST = "manifest"
+NAMED = (("site", pa.string()), ("run", pa.string()))  # the columns of results that name a run
 CAUSES = "causes"  # the table of causal graphs, keyed by run and frame, made on demand
-ENTRY, UNFINISHED = ".json", ".unfinished"  # a run's entry, and that of one which is being put in place
+ENTRY, UNFINISHED = (
+    ".json",
+    ".unfinished",
+)  # suffixes of a run's entry, and of a run that is being put in place
 ROWS = 1 << 17  # at a time
 SMALL = 4_000_000  # frames up to which Spark is not worth its start
 
@@ -72,29 +73,13 @@ class StoredRun:
         parts = listed(self.folder(table), "[0-9]*.parquet")
         return parts or [self.folder(table) / f"{table}.parquet"]
 
-    def batches(
-        self, table: str, columns: Sequence[str], path: Place, groups: Sequence[int]
-    ) -> Iterator[pa.Table]:
-        """The rows of some row groups of a file, in batches. `JobError` says what is wrong with it."""
-        with self._readable(path) as file:
-            wanted = schema_of(table)
-            self._check(path, file.schema_arrow, wanted, columns)
-            stored = stored_columns(file.schema_arrow.names, columns)
-            for batch in file.iter_batches(ROWS, groups, columns=stored):
-                yield present(pa.Table.from_batches([batch]), columns, wanted)
+    def opened(self, path: Place) -> AbstractContextManager[pq.ParquetFile]:
+        if not path.exists():
+            raise JobError(f"{path} is gone; ingest --again brings it back")
+        return parquet(path)
 
-    @contextmanager
-    def _readable(self, path: Place) -> Iterator[pq.ParquetFile]:
-        try:
-            with open_table(reading(path)) as file:
-                yield file
-        except FileNotFoundError:
-            raise JobError(f"{path} is gone; ingest --again brings it back") from None
-        except (OSError, pa.ArrowException) as error:
-            raise JobError(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
-
-    def _check(self, path: Place, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
-        """Check that it is the file that `ingest` wrote for this run."""
+    def check(self, path: Place, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
+        """Check that `ingest` wrote this file for this run."""
         for name in columns:
             if fault := wrong_column(found, name, wanted):
                 raise JobError(f"{path}: {fault}; ingest has not written this file")
@@ -104,49 +89,44 @@ class StoredRun:
 
     def is_old(self, table: str) -> bool:
         """Whether its stamps are in columns of their own, as format 1 had them."""
-        with self._readable(self.files(table)[0]) as file:
+        with self.opened(self.files(table)[0]) as file:
             return table == "messages" and "stamp" not in file.schema_arrow.names
 
     def pieces(self, table: str) -> list[Piece]:
-        """A table in pieces that tasks can read, in order."""
-        sizes: list[int] = []
-        places: list[tuple[Place, int]] = []
+        """The parts of a table, in order, checked."""
+        rows = 0
         for path in self.files(table):
-            with self._readable(path) as file:
-                self._check(path, file.schema_arrow, schema_of(table), ["mono_ns"])
-                sizes += [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
-                places += [(path, at) for at in range(file.num_row_groups)]
-        if sum(sizes) != self.counts.get(table, sum(sizes)):
+            with self.opened(path) as file:
+                self.check(path, file.schema_arrow, schema_of(table), ["mono_ns"])
+                rows += file.metadata.num_rows
+        if rows != (wrote := self.counts.get(table, rows)):
             raise JobError(
-                f"{self.folder(table)}: {sum(sizes)} rows, and ingest wrote {self.counts[table]}: a part is gone; "
+                f"{self.folder(table)}: {rows} rows, and ingest wrote {wrote}: a part is missing; "
                 "ingest --again brings it back"
             )
-        whose = np.cumsum([0, *sizes])[:-1] // PIECE
-        return [
-            Piece(self, table, tuple(places[at] for at in np.flatnonzero(whose == number).tolist()))
-            for number in np.unique(whose)
-        ]
+        return [Piece(self, table, path) for path in self.files(table)]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some row groups of a run's table, each with its file."""
+    """A part of a run's table: what one task reads."""
 
     run: StoredRun
     table: str
-    places: tuple[tuple[Place, int], ...]
-
-    @property
-    def path(self) -> Place:
-        return self.places[0][0]
+    path: Place
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        for path, groups in groupby(self.places, key=lambda one: one[0]):
-            yield from self.run.batches(self.table, columns, path, [group for _, group in groups])
+        """Its rows, in batches. `JobError` says what is wrong with the file."""
+        with self.run.opened(self.path) as file:
+            wanted = schema_of(self.table)
+            self.run.check(self.path, file.schema_arrow, wanted, columns)
+            stored = stored_columns(file.schema_arrow.names, columns)
+            for batch in file.iter_batches(ROWS, columns=stored):
+                yield present(pa.Table.from_batches([batch]), columns, wanted)
 
 
 def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[str, str]]:
-    """The pieces of these tables of all runs, and why runs have none that can't be read."""
+    """The pieces of these tables of all runs, and the faults of runs that can't be read."""
     found, faults = [], {}
     for run in runs:
         try:
@@ -179,7 +159,7 @@ def read(spark: SparkSession, runs: Sequence[StoredRun], table: str) -> DataFram
 
 
 def _for_spark(path: str) -> str:
-    """A path to read: brackets in it are no pattern."""
+    """A path to read: brackets in it are not a pattern."""
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", _hadoop(path))
 
 
@@ -228,7 +208,7 @@ def select_runs(
 
 
 def names_of(run: StoredRun) -> dict[str, str]:
-    """What a row of results says about its run."""
+    """The columns of a row of results that name its run."""
     return {"site": run.group.site, "run": run.name}
 
 

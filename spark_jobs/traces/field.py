@@ -1,4 +1,4 @@
-"""What the messages of a field log tell of happened-before (docs/guide/analysis.md), and runs as streams, in memory."""
+"""The causal graph of a field log (docs/guide/analysis.md), and runs as streams, in memory."""
 
 from __future__ import annotations
 
@@ -19,23 +19,31 @@ from basestation.comparing.recorded_run import COLUMNS, FIELD_COLUMNS, recorded_
 from basestation.journal.field_truth import with_field_truth
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces import schema
-from basestation.traces.files import Trace, encodings, open_table
+from basestation.traces.files import Trace, encodings
 from basestation.traces.footers import Footer
 from basestation.traces.schema import LATER
-from spark_jobs.storage import Place, reading, write_whole
+from spark_jobs.storage import Place, parquet, write_whole
 from spark_jobs.tables.stored import CAUSES, part_name
-from spark_jobs.traces.files import GRAPH, PartFile, TraceFault, TraceFiles, read_rows, read_whole, told_of
+from spark_jobs.traces.trace_files import (
+    GRAPH,
+    PartFile,
+    TraceFault,
+    TraceFiles,
+    located,
+    read_rows,
+    read_whole,
+)
 
 
 def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
     """The trace, with its causal graph if it has no vectors of its own. The graph of a run in the tables of `ingest` is
     made once, and kept in their table `causes`; that of another trace is made in `scratch`."""
-    if trace.causes is not None or not trace.rows or trace.untold < trace.rows:
+    if trace.causes is not None or not trace.rows or trace.without_causes < trace.rows:
         return trace
     path = None if trace.kept is None else trace.kept / part_name(0)
     if path is None or not path.exists():
         path = _made(trace, path, scratch)
-    with open_table(reading(path)) as file:
+    with parquet(path, TraceFault) as file:
         footer = Footer(file.metadata, lambda column: 0)
     if sum(footer.groups) != trace.rows:
         raise TraceFault(
@@ -44,14 +52,14 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
     return replace(
         trace,
         causes=PartFile(path, footer.groups),
-        untold=footer.nulls("vector"),
+        without_causes=footer.nulls("vector"),
         unsure=footer.told(LATER),
         is_field=True,
     )
 
 
 def _made(trace: TraceFiles, path: Place | None, scratch: Path) -> Place:
-    """Make the graph, and keep it at the path; in `scratch` if it has no other place, or that can't be written."""
+    """Make the graph, and keep it at the path; in `scratch` without a path, or if the path can't be written."""
     made = scratch / CAUSES / f"{trace.run.replace('/', '_')}.parquet"
     made.parent.mkdir(parents=True, exist_ok=True)
     wanted = pa.schema([field for field in schema.messages_schema() if field.name in ("batch", *GRAPH)])
@@ -78,14 +86,14 @@ def _tables(trace: TraceFiles) -> Iterator[pa.Table]:
 @lru_cache(maxsize=1)
 def known_stream(trace: TraceFiles) -> KnownStream:
     """A whole run as a stream. A worker plays several schemes on it, and reads it once."""
-    with told_of(trace.folder):
+    with located(trace.folder):
         return recorded_in(read_whole(trace, list(COLUMNS)) if trace.events else _with_graph(trace))
 
 
 @lru_cache(maxsize=1)
 def stream_as_heard(trace: TraceFiles) -> Stream:
-    """The same for whoever stamps it again: with the times at which messages were heard, and without its vectors."""
-    with told_of(trace.events or trace.folder):
+    """A whole run as a stream to stamp again: with the times at which messages were heard, without vectors."""
+    with located(trace.events or trace.folder):
         if trace.events is None:
             return field_stream(_with_graph(trace))[0]
         return stream_of(read_whole(trace, ["source", "sequence", "number", "heard", "batch", "fresh"]))[0]
@@ -93,8 +101,8 @@ def stream_as_heard(trace: TraceFiles) -> Stream:
 
 def rows_in(trace: TraceFiles) -> NDArray[np.int64]:
     """The rows of a trace that are the arrivals of its stream. One made from the causal graph lacks messages of which
-    nothing tells the causes."""
-    if trace.events is not None or not trace.untold:
+    the causes are unknown."""
+    if trace.events is not None or not trace.without_causes:
         return np.arange(trace.rows)
     told = (table["vector"].is_valid().to_numpy() for table in trace.tables(["vector"]))
     return np.flatnonzero(np.concatenate(list(told)))

@@ -1,4 +1,4 @@
-"""Cuts a trace into segments, and surveys them so that each can be counted alone (`basestation.analysis.survey`)."""
+"""Cuts a trace into segments, and surveys them so that each can be counted by itself (`analysis/survey.py`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from basestation.analysis import survey
+from basestation.analysis.facts import Arrivals
 from basestation.analysis.survey import Context, Counts, Question, Survey
 from basestation.analysis.view import View, clock_of, view_of
-from spark_jobs.engine import Spread
-from spark_jobs.traces.files import TraceFiles, read_rows, told_of
+from spark_jobs.engines import Spread
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, located, read_rows
 
 ROWS = 1_000_000  # of a segment: enough that its halo costs little
 TIMES = ["clock", "heard", "batch", "in_sync", "source"]
@@ -31,13 +32,13 @@ class TraceSegment:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A segment, and what counting it alone needs from the rest of the trace."""
+    """A segment, and the facts about the rest of the trace that it needs."""
 
     segment: TraceSegment
     context: Context
 
     def load(self, columns: Iterable[str]) -> View:
-        """The segment with its halo. What happened before what is read too, where known."""
+        """The segment with its halo, and with the causes of its messages, where known."""
         halo = 2 * self.context.horizon
         return load_judged(self.segment, columns, halo, halo)
 
@@ -68,7 +69,7 @@ def whole(trace: TraceFiles) -> TraceSegment:
 
 
 def load_judged(segment: TraceSegment, columns: Iterable[str], before: int = 0, after: int = 0) -> View:
-    """Read a segment with what happened before what, where known. Messages of which nothing tells that are left out."""
+    """Read a segment with the causes of its messages, where known. Messages without known causes are left out."""
     told = segment.trace.truth_columns
     return load(segment, [*told, *columns], before, after, with_causes=bool(told))
 
@@ -88,7 +89,7 @@ def load(
     low, high = bisect_right(starts, segment.first) - 1, bisect_right(starts, segment.last - 1)
     low, high = max(0, low - (before > 0)), min(len(groups), high + (after > 0))
     table = read_rows(trace, groups[low:high], wanted)
-    with told_of(trace.folder):
+    with located(trace.folder):
         clock = clock_of(table, starts[low])
         earliest = int(clock[segment.first - starts[low]]) - before
         latest = int(clock[segment.last - 1 - starts[low]]) + after
@@ -107,12 +108,25 @@ def load(
     return view_of(rows, clock[begin:end], starts[low] + begin, segment.first, segment.last, with_causes)
 
 
+def arrivals_in(trace: TraceFiles) -> Arrivals:
+    """The arrivals of a trace in sync. A few columns of the whole run are in memory: 50 bytes a message."""
+    if why := trace.why_empty:
+        raise TraceFault(why)
+    timed = trace.layout.stamp.clock_bits > 0
+    view = load(whole(trace), ["boot", "sequence", *(["stamp.r"] if timed else [])])
+    if not len(view.clock):
+        raise TraceFault(f"{trace.folder}: no message that arrived in this run is in sync")
+    delay = np.maximum(view.column("heard") - view.column("stamp.r"), 0) if timed else None
+    source, life, sequence = (view.column(name).astype(np.int64) for name in ("source", "boot", "sequence"))
+    return Arrivals(trace.motes, source, life, sequence, view.clock, delay)
+
+
 def survey_segment(task: tuple[TraceSegment, Question]) -> Survey:
     segment, asked = task
     trace = segment.trace
     view = load_judged(segment, ["stamp.r", "stamp.c"], asked.horizon if trace.has_truth else 0)
     clock = trace.deployment.clock
-    with told_of(trace.folder):
+    with located(trace.folder):
         return survey.survey(view, asked, 2 * clock.epsilon, clock.delta + clock.epsilon, trace.has_truth)
 
 
@@ -136,13 +150,13 @@ def plan(segments: Sequence[TraceSegment], spread: Spread, longest: int = 0) -> 
     contexts: Iterable[Context] = [plain] * len(segments)
     if trace.has_truth:
         truths = [one.truth for one in surveys if one.truth is not None]
-        # A send may be a straggler to what was known long before its segment, which the survey could not see.
+        # A send may be a straggler to sends known long before its segment, which the survey could not see.
         known = survey.known_before(asked, truths, firsts)
         doubtful = [i for i, truth in enumerate(truths) if (truth.sends.first <= known[i]).any()]
         again = [(segments[i], replace(asked[i], known=known[i])) for i in doubtful]
         for i, one in zip(doubtful, spread(survey_segment, again), strict=True):
             truths[i] = one.truth
-        with told_of(trace.folder):
+        with located(trace.folder):
             contexts = list(survey.contexts(plain, truths, firsts, counts.counted))
     return Plan([Part(*part) for part in zip(segments, contexts, strict=True)], counts)
 
@@ -152,5 +166,5 @@ def _clock_at(trace: TraceFiles, row: int) -> int:
     groups = trace.groups()
     at = bisect_right([first for first, _, _ in groups], row) - 1
     table = read_rows(trace, groups[at : at + 1], ["clock", "heard"])
-    with told_of(trace.folder):
+    with located(trace.folder):
         return int(clock_of(table, groups[at][0])[row - groups[at][0]])

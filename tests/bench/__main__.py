@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from basestation.testbed.engine import EngineError
+from basestation.testbed.emulator import EmulatorError
 from basestation.testbed.images import FirmwareImageError
 from spark_jobs.session import JobError
 from tests.bench import analysis, journal, kernels, page, pipeline, station, testbed, web
@@ -143,7 +143,7 @@ def main() -> None:
             for part in PARTS[name]():
                 show(part)
                 faults += [part.fault] if part.fault else []
-        except (EngineError, FirmwareImageError, ImportError, JobError) as error:
+        except (EmulatorError, FirmwareImageError, ImportError, JobError) as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
     if faults:
         sys.exit("\n".join(faults))

@@ -2,9 +2,6 @@
 
 `python -m tests.bench.analysis --growth` adds traces of 1, 5 and 20 million messages: the time grows with them, and the
 memory of a task does not.
-
-`--against FOLDER` measures this code and that of another commit on Spark, in turns: `git worktree add FOLDER COMMIT`
-makes such a folder. The bench of that commit must have `write_long_trace`, `by_spark` and `timed`, as all have.
 """
 
 from __future__ import annotations
@@ -12,11 +9,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import resource
-import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,10 +27,10 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces import schema
 from basestation.traces.files import ROW_GROUP, encodings
-from spark_jobs.engine import Cores, Spark, Spread
-from spark_jobs.measuring.continuum import continuum
+from spark_jobs.engines import Cores, Spark, Spread
+from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.session import start
-from spark_jobs.traces.files import TraceFiles, open_trace
+from spark_jobs.traces.trace_files import TraceFiles, open_trace
 
 MILLION = 1_000_000
 TILE = MILLION // 4
@@ -164,102 +157,11 @@ def growth() -> Iterator[Pace]:
                 yield timed(f"Spark, 2 cores, {millions} M", trace, spread, 2, 1)
 
 
-TURNS = """
-import json, sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from tests.bench.analysis import TILE, by_spark, timed, write_long_trace
-
-messages, cores = map(int, sys.argv[1:])
-with TemporaryDirectory(dir=".", prefix=".bench-") as place:
-    warm = write_long_trace(Path(place) / "warm", TILE)
-    trace = write_long_trace(Path(place) / "trace", messages)
-    with by_spark(cores, warm) as spread:
-        print("ready", flush=True)
-        for line in sys.stdin:
-            pace = timed("", trace, spread, cores, 1)
-            print(json.dumps([pace.messages, pace.configurations, pace.seconds]), flush=True)
-"""
-
-
-class Checkout:
-    """The code in a folder, with Spark started, ready to take its turns. It is a session of its own, so that the CPU of
-    all its processes can be added up."""
-
-    def __init__(self, folder: Path, messages: int, cores: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", TURNS, str(messages), str(cores)],
-            cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(folder.resolve())},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self._said("ready")
-
-    def _said(self, begin: str) -> str:
-        for line in self._process.stdout or ():
-            if line.startswith(begin):
-                return line
-        raise SystemExit(f"{self._process.args} ended")
-
-    def turn(self) -> tuple[int, int, float, float]:
-        """Messages, configurations, seconds, and seconds of CPU."""
-        before = self._cpu()
-        print(file=self._process.stdin, flush=True)
-        messages, configurations, seconds = json.loads(self._said("["))
-        return messages, configurations, seconds, self._cpu() - before
-
-    def _cpu(self) -> float:
-        """Of all its processes, and of those that they waited for."""
-        ticks = 0
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                fields = stat.read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has just ended
-            if int(fields[3]) == self._process.pid:
-                ticks += sum(map(int, fields[11:15]))
-        return ticks / os.sysconf("SC_CLK_TCK")
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
-def against(folder: Path, messages: int, cores: int, rounds: int) -> Iterator[dict[str, object]]:
-    """The time of this code and of another commit's, in turns; `ratio`: this against that, the median of the rounds."""
-    ours, theirs = (Checkout(place, messages, cores) for place in (Path(), folder))
-    try:
-        for one in (ours, theirs):
-            one.turn()
-        pairs = [(ours.turn(), theirs.turn()) for _ in range(rounds)]
-    finally:
-        for one in (ours, theirs):
-            one.close()
-    for what, at in (("seconds", 2), ("CPU seconds", 3)):
-        yield {
-            "what": f"Spark, {cores} cores, {what}",
-            "messages": pairs[0][0][0],
-            "configurations": pairs[0][0][1],
-            "this": [round(mine[at], 2) for mine, _ in pairs],
-            "that": [round(other[at], 2) for _, other in pairs],
-            "ratio": round(statistics.median(mine[at] / other[at] for mine, other in pairs), 3),
-        }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.analysis")
     parser.add_argument("--growth", action="store_true")
-    parser.add_argument("--against", type=Path, metavar="FOLDER")
     parser.add_argument("--messages", type=int, default=5 * MILLION)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
-    if asked.against:
-        for found in against(asked.against, asked.messages, asked.cores, asked.rounds):
-            print(json.dumps(found), flush=True)
-        return
     for pace in growth() if asked.growth else bench(asked.messages):
         print(json.dumps(asdict(pace)), flush=True)
 

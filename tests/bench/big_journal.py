@@ -26,13 +26,14 @@ from numpy.typing import NDArray
 from basestation.causality.boots import BOOTS
 from basestation.journal.decision import (
     DECIDER,
-    DECISION,
+    FRAME_NUMBERS,
     FRESH,
     IN_SYNC,
     LONG_BYTES,
     PAIRED,
     REBOOTED,
     SHORT_BYTES,
+    WIRE,
     Fate,
 )
 from basestation.journal.reader import SUFFIX
@@ -214,8 +215,8 @@ def records_of(play: Play, turn: int, number: int) -> Written:
     lengths[:, 0] = _put_packets(content[:, 0], kinds, wire, heard_lengths, layout)
     lengths[:, 1] = _put_packets(content[:, 1], arrivals.kind, payload, arrivals.length, layout)
     decided = _decided(play, turn, cycles, heard)
-    decided["frame"] = numbers[:, 1]
-    content[:, 2] = decided.view(np.uint8).reshape(-1, LONG_BYTES)
+    decided["frame"] = numbers[:, 1] % FRAME_NUMBERS
+    content[:, 2, :LONG_BYTES] = decided.view(np.uint8).reshape(-1, LONG_BYTES)
     lengths[:, 2] = np.where(arrivals.source >= 0, LONG_BYTES, SHORT_BYTES)
     head = np.zeros(numbers.shape, HEAD)
     head["mark"], head["number"], head["length"] = np.void(RECORD_MARK), numbers, lengths
@@ -228,9 +229,9 @@ def records_of(play: Play, turn: int, number: int) -> Written:
 
 def _decided(play: Play, turn: int, cycles: Ints, heard: NDArray[np.void]) -> NDArray[np.void]:
     """What a station that does not wait would decide on the frames of a play."""
-    arrivals, rows = play.arrivals, np.zeros(len(cycles), DECISION)
+    arrivals, rows = play.arrivals, np.zeros(len(cycles), WIRE)
     ours, opens = arrivals.source >= 0, play.opens[: len(cycles)]
-    for name in ("time", "gateway", "flags", "epoch", "rssi", "lqi"):
+    for name in ("gateway", "flags", "epoch", "rssi", "lqi"):
         rows[name] = heard[name]
     rows["bits"], rows["heard"] = PAIRED, cycles
     rows["fate"] = np.where(arrivals.first, Fate.MESSAGE, np.where(ours, Fate.DUPLICATE, Fate.RECORD))
@@ -255,7 +256,7 @@ def _with_times(arrivals: Arrivals, cycles: Ints, layout: DataLayout) -> Bytes:
 
 
 def _put_turn(payload: Bytes, arrivals: Arrivals, turn: int, layout: DataLayout) -> None:
-    """The boot, and a part of the data, tell plays apart."""
+    """The boot, and a part of the data, distinguish plays."""
     mine = np.flatnonzero(arrivals.source >= 0)
     payload[mine, layout.flags_at] |= turn % BOOTS << bulk.BOOT_SHIFT
     for place, byte in enumerate(turn.to_bytes(TURN_BYTES, "big")):

@@ -49,7 +49,7 @@ def bench() -> list[Rate]:
 def _journal(
     packets: list[bytes], sync: Sync, deployment: Deployment | None = None
 ) -> Iterator[tuple[Path, float]]:
-    """A journal of these frames, and how long it took; in the working folder, since memory is no disk."""
+    """A journal of these frames, and how long it took; in the working folder, since memory is not a disk."""
     with TemporaryDirectory(dir=".", prefix=".bench-") as place:
         folder = Path(place) / "run"
         with JournalWriter(folder, deployment, "bench", sync) as journal:

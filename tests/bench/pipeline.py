@@ -22,17 +22,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from basestation.analysis.links import WINDOW_S
+from basestation.analysis.link_health import WINDOW_S
 from basestation.journal.parquet_parts import make_parts
 from basestation.simulator.options import WorldOptions
-from spark_jobs.health.watch import Book, health_of, take_batch
+from spark_jobs.engines import Cores
+from spark_jobs.health.growing_logs import take_batch
 from spark_jobs.session import JobError
 from tests.bench.big_journal import play_of, write_big_journal
 
 MILLION = 1_000_000
 JOBS = ("ingest", "links", "clocks")
 WAYS = {"without Spark": ["--no-spark"], "Spark": ["--spark"]}
-EARLY, LATE, AROUND = 10, 500, 5  # batches
+EARLY, LATE, AROUND = 10, 500, 5  # parts; batches
 LOOK_S = 0.1
 READY = re.compile("cores of this machine|tasks at a time")  # what `engine.chosen` notes
 
@@ -61,9 +62,9 @@ class Pace(Cost):
 
 @dataclass(frozen=True)
 class BatchCost:
-    """The processor's milliseconds for a batch of one part, the median of some neighbours."""
+    """The processor's milliseconds for a batch that counts a run of this many parts, the median of some batches."""
 
-    batch: int
+    parts: int
     ms: float
 
 
@@ -74,7 +75,7 @@ def bench(
     place: Path = Path(),
     runs: int = 1,
 ) -> Iterator[Pace]:
-    """Each job on journals of these sizes, so many of each."""
+    """Each job on journals of these sizes, `runs` journals of each."""
     with TemporaryDirectory(dir=place, prefix=".bench-") as scratch:
         play = play_of()
         for size in millions:
@@ -156,20 +157,22 @@ def _peak_mb(pid: int) -> int:
 
 
 def watching(place: Path = Path(), batches: int = LATE) -> list[BatchCost]:
-    """What a batch of one part costs, early and late in a run."""
+    """What a batch costs that counts a run of few parts, and of many."""
     with TemporaryDirectory(dir=place, prefix=".bench-") as scratch:
-        run, out = Path(scratch) / "logs/run", Path(scratch) / "health"
+        run = Path(scratch) / "logs/run"
         play = play_of(WorldOptions(messages=5000, rate=0.004, loss=0.02))
         write_big_journal(run, batches * 4000, play, segment_bytes=4000 * 58)
-        parts = make_parts(run, _refuse)
-        for name in ("batches", "health", "links", "continuum"):
-            (out / name).mkdir(parents=True)
-        took = []
-        for number, part in enumerate(parts):
-            begun = time.process_time()
-            take_batch(number, [str(part)], Book(out), WINDOW_S, lambda tasks: list(map(health_of, tasks)))
-            took.append(1000 * (time.process_time() - begun))
-    return [BatchCost(at, _median(took[at - AROUND : at + AROUND])) for at in (EARLY, len(parts) - AROUND)]
+        parts, found = make_parts(run, _refuse), []
+        for count in (len(parts), EARLY):
+            for part in parts[count:]:
+                part.unlink(missing_ok=True)
+            took = []
+            for _ in range(AROUND):
+                begun = time.process_time()
+                take_batch([run], Path(scratch) / "health", WINDOW_S, Cores(1))
+                took.append(1000 * (time.process_time() - begun))
+            found.append(BatchCost(count, _median(took)))
+    return found
 
 
 def _median(values: Sequence[float]) -> float:

@@ -31,7 +31,7 @@ from .journal import BYTES_PER_SECOND, Rate
 MESSAGES, FEW = 5000, 200  # few where each frame waits for the disk
 MOTES, SECONDS = 10, 20.0
 STORED = Path(__file__).with_name("station_ratios.json")
-SLOWER = 0.9  # of a stored ratio: less is no chance of the machine's
+SLOWER = 0.9  # of a stored ratio: noise of the machine does not explain less
 ROUNDS = 9
 
 
@@ -129,7 +129,7 @@ def _line_of(scheme: str) -> tuple[Deployment, list[tuple[int, bytes]]]:
 
 
 def _work(pieces: list[tuple[int, bytes]], deployment: Deployment, tick_ns: int, sync: Sync | None) -> Rate:
-    """Through deframer, journal, station; the journal in the working folder, since memory is no disk."""
+    """Through deframer, journal, station; the journal in the working folder, since memory is not a disk."""
     with TemporaryDirectory(dir=".", prefix=".bench-") as place:
         journal = JournalWriter(Path(place) / "run", deployment, "bench", sync) if sync else None
         decoder, station, frames = FrameDecoder(), Station(deployment), 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from basestation.testbed import engine, images, topologies
+from basestation.testbed import emulator, images, topologies
 from basestation.testbed.setup import Wish, assemble, networks_in
 from packet_formats.deployment import load
 
@@ -24,12 +24,12 @@ class Pace(NamedTuple):
 
 def bench() -> Iterator[Pace]:
     """Beside the gateway, of which each network has one."""
-    program = engine.build()
+    program = emulator.build()
     for motes in MOTES:
         with TemporaryDirectory() as place:
             scenario = _scenario(motes, Path(place))
             before = _processor_seconds()
-            with engine.start(program, scenario, Path(place) / "truth") as run:
+            with emulator.start(program, scenario, Path(place) / "truth") as run:
                 run.finish()
             yield Pace(motes, SECONDS / (_processor_seconds() - before))
 

@@ -96,7 +96,7 @@ def test_a_reboot_is_told_once_and_an_old_copy_soon_after_is_none():
     assert numbers.accept(3, 6, 9, 0) == (6, 9, 10, True, None, False)
     assert numbers.accept(3, 7, 0, 10) == (7, 0, 513, True, 6, False)
     assert numbers.accept(3, 6, 10, 11) == (6, 10, 11, False, None, False)
-    assert numbers.accept(3, 7, 0, 12) == (7, 0, 0, False, None, False)
+    assert numbers.accept(3, 7, 0, 12) == (7, 0, None, False, None, False)
     assert numbers.accept(3, 6, 11, 11 + PATIENCE + 1) == (14, 11, 1036, True, 7, False)  # seven boots later
     assert numbers.named(3, 513) == (7, 0)
 

@@ -9,7 +9,7 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Setting, make_scheme
 from basestation.comparing.recorded_run import recorded_in
 from basestation.journal.field_truth import with_field_truth
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, build_scheme, generate
@@ -59,6 +59,7 @@ def may_be_late(messages, deployment):
     return {(source, sequence + 1): max(heard, stamp["r"] + wait) for source, sequence, heard, stamp in rows}
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("options", [FIELD, DENSE], ids=["field", "dense"])
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 @pytest.mark.parametrize("scheme", SCHEMES)

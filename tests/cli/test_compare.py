@@ -9,7 +9,6 @@ from click.testing import CliRunner
 from basestation.cli.compare import command
 from basestation.cli.listen import command as listen
 from basestation.cli.simulate import command as simulate
-from basestation.comparing import schemes_document
 from basestation.comparing.catalogue import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,13 +51,13 @@ def test_a_recorded_run_gives_what_the_simulation_gave(tmp_path):
     measured = ("violations", "hold", "gave_up", "arrived", "stamp_bits", "concurrent")
     simulated, recorded = (
         [{name: row[name] for name in measured} for row in rows(*args)]
-        for args in (network, ["--trace", str(tmp_path / "run")])
+        for args in (network, [str(tmp_path / "run")])
     )
     assert recorded == simulated
 
 
 def test_a_recorded_network_is_not_described_twice(tmp_path):
-    result = run("--trace", str(tmp_path), "--motes", "5")
+    result = run(str(tmp_path), "--motes", "5")
     assert result.exit_code == 2
     assert "motes" in result.output
 
@@ -76,7 +75,7 @@ def test_a_log_is_compared_as_it_is(tmp_path, monkeypatch):
 
 
 def test_what_is_no_trace_is_a_fault(tmp_path):
-    result = run("--trace", str(tmp_path))
+    result = run(str(tmp_path))
     assert result.exit_code == 1
     assert "messages.parquet" in result.output
 
@@ -96,7 +95,6 @@ def test_never_giving_up_and_a_time_of_ones_own():
     [
         ["--give-up", "soon"],
         ["--give-up", "-1"],
-        ["--min-wait", "2"],
         ["--plot", "x.txt"],
         ["--loss", "2"],
     ],
@@ -122,17 +120,3 @@ def test_a_picture(tmp_path):
     )
     assert result.exit_code == 0, result.output
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.wide
-def test_the_documents_tables_are_made_by_one_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(schemes_document, "MOTES", (10,))
-    result = run("--document", str(tmp_path), "--messages", "60")
-    assert result.exit_code == 0, result.output
-    tables = (tmp_path / "tables.md").read_text()
-    for name in NAMES:
-        assert f"| {name} |" in tables
-    assert (tmp_path / "times.md").exists()
-    assert len((tmp_path / "points.csv").read_text().splitlines()) == 1 + 3 * len(NAMES)
-    for name in ("bytes", "motes", "loss", "rate", "epsilon"):
-        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")

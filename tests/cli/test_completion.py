@@ -69,10 +69,7 @@ printf '%s\\n' "${COMPREPLY[@]}" "options=$options"
 """
 
 
-def slow(line, answer):
-    return pytest.param(line, answer, marks=pytest.mark.wide)
-
-
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
@@ -80,11 +77,8 @@ def slow(line, answer):
         ("basestation listen test", ["testbed@", "options=nospace"]),
         # What stands before the last break is on the line already.
         ("basestation listen sf@", ["localhost:9001", "localhost:9002", "options="]),
-        slow("basestation listen sf@localhost:9", ["9001", "9002", "options="]),
-        slow("basestation listen simulate@si", ["site.toml", "options="]),
         ("basestation listen sf@localhost:9002 -d ", ["deep/", "site.toml", "options=nospace"]),
         ("basestation send sf@localhost:9002 re", ["report", "reboot", "options="]),
-        slow("basestation send report blink gr", ["green", "options="]),
         ("basestation listen -d deep/", ["deep/er.toml", "options="]),
     ],
 )

@@ -1,11 +1,10 @@
 """`basestation doctor`: what each check says of a machine, a deployment and a line, and how the command puts it."""
 
-import io
 import json
 import os
 import re
 import threading
-import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -22,7 +21,7 @@ from packet_formats.deployment import CRYSTAL_HZ, RadioSettings, from_dict, load
 from packet_formats.framing import FrameCounters
 from packet_formats.records import Status
 from packet_formats.tinyos import encode_packet
-from tests.cli.gateways import Socket, gateway, message, need_testbed
+from tests.cli.gateways import Socket, gateway, message, network
 from tests.live.test_runner import recorded
 from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, deployment, health, play
 
@@ -122,23 +121,12 @@ def test_tools_that_are_there_say_their_version(monkeypatch):
     } == {"good"}
 
 
-def test_a_compiler_without_its_library(monkeypatch):
-    tools(monkeypatch, avr_gcc=(1, "fatal error: avr/io.h"), avr_gcc_version=(0, "avr-gcc 5.4.0"))
-    assert check_machine.toolchain().verdict == "warning"
-    assert "avr/io.h" in check_machine.toolchain().text
-
-
 @pytest.mark.parametrize(
     ("said", "verdict"), [('version "1.8.0_392"', "warning"), ('version "17.0.9"', "good"), ("?", "warning")]
 )
 def test_java_must_be_new_enough_for_spark(monkeypatch, said, verdict):
     tools(monkeypatch, java=(0, said))
     assert check_machine.java().verdict == verdict
-
-
-def test_libraries_of_the_testbed(monkeypatch):
-    tools(monkeypatch, gcc=(0, ""), make=(0, ""), pkg_config=(1, ""))
-    assert check_machine.testbed().text == "emulated motes need simavr, libelf"
 
 
 LINE = ports.SerialPort("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
@@ -152,7 +140,6 @@ MODEM = ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
         (LINE, "permission", "failure"),
         (LINE, "busy", "warning"),
         (MODEM, "permission", "warning"),
-        (ports.SerialPort("/dev/ttyS0"), "failed", "warning"),
     ],
 )
 def test_ports(monkeypatch, port, kind, verdict):
@@ -199,7 +186,6 @@ def test_disk(monkeypatch, tmp_path, free, verdict):
     [
         ("xterm", "utf-8", (100, 40), "good"),
         ("dumb", "utf-8", (100, 40), "warning"),
-        ("xterm", "ascii", (100, 40), "warning"),
         ("xterm", "UTF-8", (60, 40), "warning"),
     ],
 )
@@ -212,13 +198,6 @@ def test_terminal(monkeypatch, term, encoding, size, verdict):
     monkeypatch.setattr(check_machine.sys, "stdout", Screen())
     monkeypatch.setattr(check_machine.shutil, "get_terminal_size", lambda: os.terminal_size(size))
     assert check_machine.terminal({"TERM": term}).verdict == verdict
-
-
-def test_no_terminal_is_no_good_one(monkeypatch):
-    monkeypatch.setattr(check_machine.sys, "stdout", io.StringIO())
-    finding = check_machine.terminal({"TERM": "xterm"})
-    assert finding.verdict == "warning"
-    assert "--view lines" in finding.cure
 
 
 def test_clock(monkeypatch):
@@ -234,12 +213,12 @@ def test_clock(monkeypatch):
 # The deployment
 
 
-@pytest.mark.parametrize("name", ["micaz", "mica2", "paper", "micaz_months", "mica2_months"])
+@pytest.mark.parametrize("name", ["micaz", "paper", "mica2_months"])
 def test_the_examples_are_well_but_anybody_can_send_in_their_name(root, name):
     _, open_to_all, *others = check_deployment.examine(load(root / "examples" / f"{name}.toml"))
     assert {finding.verdict for finding in others} == {"good"}
     assert (open_to_all.check, open_to_all.verdict) == ("protection", "warning")
-    assert "anybody with a radio can send in this network's name" in open_to_all.text
+    assert "any radio can send in this network's name" in open_to_all.text
     assert "give the network a key" in open_to_all.cure
 
 
@@ -573,55 +552,44 @@ def test_asking_wants_somebody_to_ask():
     assert doctor("--ask").exit_code == 2
 
 
-def small():
-    return from_dict(
-        {
-            "network": {"name": "test", "board": "micaz", "motes": 3},
-            "clock": {"tick_log2": 7, "epsilon": 3, "delta": 12},
-            "stamp": {"scheme": "shlc"},
-        }
-    )
+@contextmanager
+def chatting():
+    """A gateway, behind which motes send as long as the context lasts."""
 
+    def chatter():
+        world, number = Motes(end.deployment, end.now()), 0
+        while not stop.wait(0.05):
+            end.put_heard(world.send(number % 3, end.now()))
+            number += 1
 
-def chatter(end, until):
-    """Motes send as long as they are listened to."""
-    world, number = Motes(end.deployment, end.now()), 0
-    while not until.is_set():
-        end.put_heard(world.send(number % 3, end.now()))
-        number += 1
-        time.sleep(0.05)
+    stop = threading.Event()
+    with gateway(network(), Socket) as end:
+        thread = threading.Thread(target=chatter, daemon=True)
+        thread.start()
+        yield end
+        stop.set()
+        thread.join()
 
 
 def test_a_gateway_that_is_well_and_one_for_another_deployment(here):
-    (here / "deployment.toml").write_text(small().to_toml())
-    other = replace(small(), clock=replace(small().clock, delta=13))
+    (here / "deployment.toml").write_text(network().to_toml())
+    other = replace(network(), clock=replace(network().clock, delta=13))
     (here / "other.toml").write_text(other.to_toml())
-    stop = threading.Event()
-    with gateway(small(), Socket) as end:
-        thread = threading.Thread(target=chatter, args=(end, stop), daemon=True)
-        thread.start()
-        done = doctor(end.text, "--for", "2.5", "--ask", "--json")
-        stop.set()
-        thread.join()
-    found = found_in(done)
+    with chatting() as end:
+        found = found_in(doctor(end.text, "--for", "2.5", "--ask", "--json"))
     for check in ("gateway", "check sums", "line delay", "downwards", "strangers", "motes", "health", "sync"):
         assert found[check]["verdict"] == "good", found[check]
     assert "3 reports" in found["health"]["text"]
     assert len(end.got) == 1
-    stop.clear()
-    with gateway(small(), Socket) as end:
-        thread = threading.Thread(target=chatter, args=(end, stop), daemon=True)
-        thread.start()
+    with chatting() as end:
         wrong = doctor(end.text, "-d", "other.toml", "--for", "1", "--json")
-        stop.set()
-        thread.join()
     assert wrong.exit_code == 1
     assert found_in(wrong)["layout"]["verdict"] == "failure"
     assert not end.got
 
 
-def test_the_real_firmware(root, require_tool):
-    need_testbed(require_tool)
+@pytest.mark.usefixtures("testbed", "platformio")
+def test_the_real_firmware(root):
     path = root / "examples" / "micaz.toml"
     done = doctor("testbed@?motes=3&seed=3&rate=1", "-d", path, "--for", "8", "--json")
     found = found_in(done)

@@ -47,8 +47,7 @@ def test_a_key_is_made_once(site: Path) -> None:
     again = CliRunner().invoke(key, ["new", str(site / "site.key")])
     assert again.exit_code == 1
     assert "never overwritten" in again.output
-    told = CliRunner().invoke(key, ["new", str(site / "other.key"), "--json"])
-    assert (told.exit_code, '"mode": "0600"' in told.output) == (0, True)
+    assert (site / "site.key").stat().st_mode & 0o777 == 0o600
 
 
 def test_from_end_to_end_and_the_key_shows_nowhere(site: Path) -> None:
@@ -153,7 +152,7 @@ def test_every_command_that_checks_takes_the_key_from_anywhere(site: Path) -> No
             "refused: 0 forged, 0 replayed",
         ),
         (listen, [source, *deployment], "No such file"),
-        (doctor, [*deployment, *given, "--json"], "the key's file is its owner's alone"),
+        (doctor, [*deployment, *given, "--json"], "only its owner can read the key's file"),
         (send, ["report", *deployment], "No such file"),
         (logs, ["verify", RUN, "--again", *given], "0 differ"),
         (logs, ["verify", RUN, "--again"], "give the network's key by --key FILE"),

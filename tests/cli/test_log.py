@@ -21,7 +21,7 @@ from basestation.live.station import Station
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet
-from spark_jobs.journals.records import intact
+from spark_jobs.journals.segment_files import intact
 from spark_jobs.session import JobError
 from tests.journal.logs import VALUES, append, logged, put_behind, records, simulated, write, write_everything
 
@@ -383,7 +383,7 @@ def test_convert_writes_into_links_and_pipes_and_replaces_neither(log, tmp_path)
 
 
 def test_a_segment_that_is_there_twice_is_told_and_read_once(log):
-    """So is one under another's name; and what is no file is none."""
+    """The same for a segment under the name of another. A pipe is not a segment."""
     whole, paths = records(log), read_journal(log).paths
     assert len(paths) > 2
     for name in (f"{len(paths):06}.cwj", "000001 (copy).cwj"):

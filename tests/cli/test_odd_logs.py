@@ -30,7 +30,7 @@ KEYS = (
     "rebuilt",
 )
 DEEP = '{"a":' * 3000 + "1" + "}" * 3000
-# As JSON: what is no value of some key, and what is a strange one.
+# As JSON: wrong or strange values of keys.
 VALUES = (
     "null",
     "true",
@@ -166,6 +166,7 @@ def check(run_log, name, raw, command):
     return result
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_log_ends_a_command_in_a_traceback(run_log, command):
     """Each log goes to every seventh command, to slow ones fewer; `make test-all` tries them all."""

@@ -70,7 +70,7 @@ def test_text_keeps_its_lines_its_letters_and_its_length():
 
 
 def test_one_place_prints_for_people():
-    """Commands print by `common`; whoever prints otherwise writes JSON, or fixed words, or cleans what it prints."""
+    """Commands print by `common`. The exceptions print JSON or fixed words, or clean their text."""
     own = re.compile(r"(?<![\w.])print\((?!visible|json)|click\.echo\(")
     allowed = {"cli/common.py", "cli/__init__.py", "cli/completion.py", "cli/encode.py", "__main__.py"}
     root = Path(basestation.__file__).parent

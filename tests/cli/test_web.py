@@ -31,7 +31,7 @@ def extra(require_module: Callable[[str], ModuleType]) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["--web", SIMULATE], 2, "a SOURCE comes before --web"),
+        (["--web", SIMULATE], 2, "put a SOURCE before --web"),
         ([SIMULATE, "--web", "localhost:x"], 2, "should be HOST, PORT or HOST:PORT"),
         (
             [SIMULATE, "--web", "180850"],
@@ -75,14 +75,14 @@ def test_a_token_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     with local.listening:
         assert local.access.token == "0123456789abcdef", "who asks for it gets it"
     monkeypatch.setenv("CAUSEWAY_WEB_TOKEN", "short")
-    with pytest.raises(click.ClickException, match="at least 16 letters"):
+    with pytest.raises(click.ClickException, match="at least 16 characters"):
         choose("0.0.0.0:0", control=False)
 
 
 def test_serving_everywhere_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     for where, warned in (("0.0.0.0:0", True), ("[::]:0", True), ("127.0.0.1:0", False)):
         choose(where, control=False).listening.close()
-        assert ("everybody on every network" in capsys.readouterr().err) is warned
+        assert ("every machine on all networks" in capsys.readouterr().err) is warned
 
 
 def test_without_the_extra_it_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

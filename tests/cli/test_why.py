@@ -91,10 +91,10 @@ def test_a_policy_that_waits_by_the_clock(tmp_path):
 @pytest.mark.parametrize(
     ("message", "code", "said"),
     [
-        ("4#999", 1, "4#999 never arrived; of mote 4 came messages from 4#"),
+        ("4#999", 1, "4#999 never arrived; mote 4 has 4#"),
         ("77#1", 1, "there is no mote 77; the deployment has 0 to 4"),
         ("0#1@5", 1, "0#1 never arrived in boot 5"),
-        ("seven", 2, "seven is no message: 7#12 is message 12 of mote 7"),
+        ("seven", 2, "seven does not name a message: 7#12 is message 12 of mote 7"),
     ],
 )
 def test_what_is_not_there(barrier, message, code, said):

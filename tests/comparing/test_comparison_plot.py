@@ -27,15 +27,3 @@ def test_each_scheme_has_its_row_and_no_point_is_cut_off(rows):
         assert len(points) == 2 * len(NAMES)
         assert low < min(points)
         assert max(points) < high
-
-
-def test_violations_grow_upwards_and_bytes_to_the_right_with_ours_labelled(rows):
-    here = [row for row in rows if (row.place.motes, row.place.loss) == (8, 0.3)]
-    (axes,) = comparison_plot.bytes_picture(here).axes
-    labels = {text.get_text().partition(", held")[0]: text.xy for text in axes.texts}
-    assert not axes.xaxis_inverted()
-    assert not axes.yaxis_inverted()
-    assert labels["shlc (ours)"] == (1, 0)
-    for row in here:
-        name = f"{row.scheme} (ours)" if row.scheme in comparison_plot.OURS else row.scheme
-        assert row.scheme == "history" or labels[name] == (row.mean_bytes, row.violations.percent()["mean"])

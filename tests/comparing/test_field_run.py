@@ -19,7 +19,7 @@ FIELD = {"motes": 10, "epsilon": 3, "delta": 32, "rate": 0.0156, "messages": 200
 
 
 def told_and_true(scheme):
-    """A run as its log tells it, without events, and as it was."""
+    """A run as its log shows it, without events, and the true run."""
     true = simulated(scheme, **FIELD)
     told = pa.concat_tables(with_field_truth([untold(true.messages)], true.deployment))
     return Trace(true.run, true.deployment, true.origin, told, None), true
@@ -34,6 +34,7 @@ def barrier_log():
     return told_and_true("barrier")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["barrier", "vector", "delta-vector", "shlc"])
 def test_a_log_of_barrier_stamps_tells_what_is_waited_for(scheme, barrier_log):
     """Causes that were lost are what a rule waits for: without them the barrier's hold was a fifth of this."""

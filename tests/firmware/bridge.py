@@ -52,7 +52,7 @@ def cache() -> Path:
 
 
 def key_of(*parts: str | bytes | Path) -> str:
-    """A name for what is built from these texts and files."""
+    """A name that these texts and files decide."""
     digest = hashlib.sha256()
     for part in parts:
         raw = (
@@ -118,11 +118,13 @@ def build(target: Path, command: Sequence[str | Path]) -> Path:
     return target
 
 
-def build_library(gcc: str, deployment: Deployment) -> Path:
+def build_library(deployment: Deployment) -> Path:
     folder, shim = build_folder(deployment), Path(__file__).with_name("bridge.c")
     flags = [*FLAGS, *SANITIZE, "-fPIC", "-shared"]  # many layouts, little to run: no optimizer
     target = folder / f"core-{key_of(' '.join(flags), shim, *core_files())}.so"
-    return build(target, [gcc, *flags, f"-I{folder}", f"-I{CORE}", one_unit(folder, [*core_sources(), shim])])
+    return build(
+        target, ["gcc", *flags, f"-I{folder}", f"-I{CORE}", one_unit(folder, [*core_sources(), shim])]
+    )
 
 
 class Buffer:
@@ -149,10 +151,10 @@ class Buffer:
 class Core:
     """The core built for one deployment."""
 
-    def __init__(self, gcc: str, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment) -> None:
         self.deployment = deployment
         self.layout: DataLayout = layout_of(deployment)
-        self.library = ctypes.CDLL(str(build_library(gcc, deployment)))
+        self.library = ctypes.CDLL(str(build_library(deployment)))
 
     @cached_property
     def sizes(self) -> dict[str, int]:

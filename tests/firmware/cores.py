@@ -6,8 +6,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.schemes import descriptor, names
 from packet_formats.vectors import deployments as golden
@@ -42,11 +40,6 @@ LIMITS = (
 FIRMWARE_SCHEMES = tuple(name for name in names() if descriptor(name).in_firmware)
 
 
-def number_of(name: str) -> int:
-    """Of a golden layout: case12-tinyos1 has 12."""
-    return int(name.removeprefix("case").partition("-")[0])
-
-
 def name_of(deployment: Deployment) -> str:
     stamp, clock, network = deployment.stamp, deployment.clock, deployment.network
     parts = [network.name, stamp.scheme, stamp.packing, stamp.carry, f"k{stamp.entries}", f"e{clock.epsilon}"]
@@ -63,22 +56,11 @@ def deployments() -> list[Deployment]:
     return [deployment for deployment in golden() if deployment.scheme.is_ordered]
 
 
-def all_deployments() -> list[Deployment]:
-    return [*deployments(), *examples(), *LIMITS]
-
-
-def stamp_cases() -> list[Any]:
-    """The same as parameters of a test: two thirds of the golden ones are slow, since each is compiled."""
-    golden = deployments()[::2]
-    slow = [one for one in golden if number_of(one.network.name) % 3]
-    return [pytest.param(one, marks=[pytest.mark.wide] if one in slow else []) for one in stamp_deployments()]
-
-
 def stamp_deployments() -> list[Deployment]:
     """A stamp is the same on both TinyOS versions, so every second golden layout will do."""
     return [*deployments()[::2], *examples(), *LIMITS]
 
 
 @cache
-def core_of(gcc: str, deployment: Deployment) -> Core:
-    return Core(gcc, deployment)
+def core_of(deployment: Deployment) -> Core:
+    return Core(deployment)

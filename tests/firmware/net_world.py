@@ -1,6 +1,6 @@
 """A network on the host: nodes are shared libraries of the real sources (c/net_host.c), the world is imagined.
 
-Each crystal is off by so many parts per million, the radio listens before it talks, frames get lost or collide.
+Each crystal has an error in parts per million, the radio listens before it talks, frames get lost or collide.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SYNC = ["accepted", "repeated", "outliers", "restarts", "foreign", "old", "confl
 
 
 @cache
-def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
+def library(deployment: Deployment, app: str, *options: str, compiler: str = "gcc") -> Path:
     """The library of one app of a deployment, built once for these sources and kept among the temporary files.
 
     `app` is one of firmware/apps, or the path of a folder.
@@ -71,9 +71,9 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
     include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
     checks = [
         *SANITIZE,
-        *(["-fsanitize-trap=undefined"] if "clang" in gcc else []),
-    ]  # libraries lack its messages
-    command = [gcc, *FLAGS, *checks, "-O1", "-fPIC", *include, *options]
+        *(["-fsanitize-trap=undefined"] if compiler == "clang" else []),
+    ]  # its libraries lack messages
+    command = [compiler, *FLAGS, *checks, "-O1", "-fPIC", *include, *options]
     key = key_of(" ".join(command), *headers)  # the folder's name stands for what is in it
     common = build(folder / f"net-{key}-{key_of(*shared)}.o", [*command, "-c", one_unit(folder, shared)])
     link = [
@@ -226,7 +226,7 @@ class Node:
         self.world.at(wake - self.world.now, lambda: self.on_alarm(generation, wake))
 
     def read_recorder(self) -> None:
-        """New entries of the flight recorder, told to the world as they come."""
+        """Pass new entries of the flight recorder to the world."""
         _, size, last = struct.unpack("<BBH", ctypes.string_at(self.recorder, 4))
         while self.recorded != last:
             entry = ctypes.string_at(self.recorder + 4 + 8 * (self.recorded % size), 8)
@@ -294,7 +294,7 @@ class Node:
 
 
 class World:
-    """All nodes and the air between them. `links`: who hears whom; all, unless it is given."""
+    """All nodes and the air between them. `links`: pairs of nodes that hear each other; all pairs by default."""
 
     def __init__(self, deployment: Deployment, seed: int = 1, loss: float = 0.0, stride: int = 0) -> None:
         self.deployment, self.loss, self.stride = deployment, loss, stride
@@ -323,7 +323,7 @@ class World:
         return node
 
     def chain(self, nodes: Iterable[Node]) -> None:
-        """Each hears its neighbours alone."""
+        """Each hears only its neighbours."""
         ids = [node.id for node in nodes]
         pairs = pairwise(ids)
         self.links = {link for a, b in pairs for link in ((a, b), (b, a))}

@@ -74,7 +74,7 @@ class Reference:
         return ()
 
     def _read(self, rt: int, sent: Sent) -> Message:
-        """The message as its ages tell it at clock `rt`. What cannot have been sent yet was not."""
+        """The message that these ages encode, at clock `rt`. A time in the future counts as never."""
         r = unwrap(sent.fields[0], rt, self.epsilon, self.stamp.modulus)
         times = [self._time(r, age) for age in sent.fields[1:]]
         known = tuple(time if time <= rt + self.epsilon else LONG_AGO for time in times)

@@ -19,8 +19,8 @@ from tests.firmware.net_world import Node, World, library
 
 WRAP = 1 << 32
 LOOK = 0.5  # seconds
-QUIET = "-DMOTE_PERIOD=19660800"  # motes send data every ten minutes: beacons alone matter here
-SYNC_PERIODS = 2  # beacon periods after any event, while somebody drives, and all are in sync
+QUIET = "-DMOTE_PERIOD=19660800"  # motes send data every ten minutes: only beacons matter here
+SYNC_PERIODS = 2  # beacon periods after any event until all are in sync, while a root or a successor drives
 LOST_PERIODS = 2  # more, where frames are lost: a question's answer and two beacons on a mote's only link
 DEATH_PERIODS = 4.5  # at most, until a death is noticed
 START_SECONDS = 3  # a root's questions, and its first beacons
@@ -60,7 +60,7 @@ def some_links(chance: random.Random, ids: list[int], hops: int) -> set[tuple[in
 class Timeline:
     """One network, and what becomes of it."""
 
-    def __init__(self, gcc: str, deployment: Deployment, seed: int, longest: float) -> None:
+    def __init__(self, deployment: Deployment, seed: int, longest: float) -> None:
         self.chance = chance = random.Random(seed)
         self.outcome = Outcome(seed)
         self.period = 10.0 if deployment.network.board == "micaz" else 20.0
@@ -70,8 +70,8 @@ class Timeline:
         self.sync_periods = SYNC_PERIODS + (LOST_PERIODS if self.world.loss else 0)
         motes = chance.sample(range(deployment.network.motes), chance.randint(5, 7))
         root = deployment.clock.root
-        self.root = self._add(library(gcc, deployment, "gateway"), root)
-        mote = library(gcc, deployment, "mote", QUIET)
+        self.root = self._add(library(deployment, "gateway"), root)
+        mote = library(deployment, "mote", QUIET)
         self.motes = [self._add(mote, id) for id in motes]
         self.nodes = [self.root, *self.motes]
         self.links = self.world.links = some_links(chance, [root, *motes], deployment.network.hops)
@@ -212,7 +212,7 @@ class Timeline:
         return found
 
     def in_sync(self, part: list[Node]) -> bool:
-        """All are, in one epoch. Who is alone, or where nobody has the time any more, need not."""
+        """Whether all nodes of a part are in sync, in one epoch; a single node, or a part without time, need not be."""
         root = self.root in part
         if not root and (len(part) == 1 or not any(node.in_sync for node in part)):
             return True
@@ -231,7 +231,7 @@ class Timeline:
             self.outcome.violations.append(f"{self.world.now:.1f} {text}")
 
     def _end_event(self) -> None:
-        """Another event comes: what had not happened yet after the last one is not told."""
+        """Another event comes: what had not happened yet after the last one gets no time."""
         if self.unsynced:
             self.outcome.synced.append((self.last, None))
         if self.unagreed:
@@ -239,5 +239,5 @@ class Timeline:
         self.unsynced = self.unagreed = False
 
 
-def run(gcc: str, deployment: Deployment, seed: int, events: int = 6, longest: float = 1800) -> Outcome:
-    return Timeline(gcc, deployment, seed, longest).run(events)
+def run(deployment: Deployment, seed: int, events: int = 6, longest: float = 1800) -> Outcome:
+    return Timeline(deployment, seed, longest).run(events)

@@ -12,7 +12,7 @@ from tests.firmware.net_world import HZ, Node, World, library
 from tests.firmware.test_apps_mote import command
 
 APPS = Path(__file__).parent / "c"
-AFTER, NOT_AFTER = 1, 2
+AFTER = 1
 LIGHT, BATTERY, MISSING = 1, 8, 0xFFFF
 EVERY, ONCE = 201, 202  # commands of app_probe: set the timer of this number
 
@@ -30,18 +30,18 @@ class Message(ctypes.Structure):
     )
 
 
-def network(gcc: str, deployment: Deployment, app: str, motes: int = 3) -> tuple[World, Node, list[Node]]:
+def network(deployment: Deployment, app: str, motes: int = 3) -> tuple[World, Node, list[Node]]:
     world = World(deployment)
-    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes)
-    nodes = [world.add(library(gcc, deployment, str(APPS / app)), i) for i in range(motes)]
+    gateway = world.add(library(deployment, "gateway"), deployment.network.motes)
+    nodes = [world.add(library(deployment, str(APPS / app)), i) for i in range(motes)]
     world.run(8)
     gateway.read()
     return world, gateway, nodes
 
 
-def test_question_and_answers(gcc: str, meadow: Deployment) -> None:
+def test_question_and_answers(meadow):
     """Mote 0 asks; the others hear it, answer once each after a pause, and mote 0 hears that they knew its question."""
-    world, _, (asker, *others) = network(gcc, meadow, "app_probe")
+    world, _, (asker, *others) = network(meadow, "app_probe")
     world.run(20)
     asked = asker.get("probe_timers")
     assert 10 <= asked <= 18
@@ -61,8 +61,8 @@ def test_question_and_answers(gcc: str, meadow: Deployment) -> None:
     assert (answered.source, answered.order) != (0, AFTER)
 
 
-def test_commands_that_are_not_the_node_s_own(gcc: str, meadow: Deployment) -> None:
-    world, gateway, (mote, *_) = network(gcc, meadow, "app_probe")
+def test_commands_that_are_not_the_node_s_own(meadow):
+    world, gateway, (mote, *_) = network(meadow, "app_probe")
     command(gateway, Downlink(0, 1, 2, Command.BLINK, 4))
     world.run(1)
     assert mote.get("probe_command") == 0
@@ -73,9 +73,9 @@ def test_commands_that_are_not_the_node_s_own(gcc: str, meadow: Deployment) -> N
 
 
 @pytest.mark.parametrize("setting", [EVERY, ONCE])
-def test_a_timer_that_an_app_does_not_have(gcc: str, meadow: Deployment, setting: int) -> None:
+def test_a_timer_that_an_app_does_not_have(meadow, setting):
     """The first behind the app's own is the node's, for health; the last is behind all of memory's."""
-    world, gateway, (mote, *_) = network(gcc, meadow, "app_probe", 1)
+    world, gateway, (mote, *_) = network(meadow, "app_probe", 1)
     world.run(10)  # its first health message has gone
     gateway.read()
     for number, timer in enumerate((2, 255), start=4):
@@ -90,29 +90,29 @@ def test_a_timer_that_an_app_does_not_have(gcc: str, meadow: Deployment, setting
 
 
 @pytest.mark.parametrize(("sensor", "reading"), [(BATTERY, 417), (LIGHT, MISSING), (0, None), (99, None)])
-def test_readings(gcc: str, meadow: Deployment, sensor: int, reading: int | None) -> None:
+def test_readings(meadow, sensor, reading):
     """The battery is every mote's; without a sensor board there is nothing else."""
-    world, gateway, (mote, *_) = network(gcc, meadow, "app_probe", 1)
+    world, gateway, (mote, *_) = network(meadow, "app_probe", 1)
     command(gateway, Downlink(0, 3, 2, 200, sensor))
     world.run(1)
     assert mote.get("probe_readings") == (0 if reading is None else 1)
     assert mote.get("probe_reading") == (reading or 0)
 
 
-def test_an_app_that_finds_its_state_impossible_restarts(gcc: str, meadow: Deployment) -> None:
-    world, _, (mote, *_) = network(gcc, meadow, "app_probe", 1)
+def test_an_app_that_finds_its_state_impossible_restarts(meadow):
+    world, _, (mote, *_) = network(meadow, "app_probe", 1)
     world.may_restart = True
     mote.set("probe_broken", 1, ctypes.c_bool)
     world.run(1.5)
     assert mote.generation == 2
 
 
-def test_an_app_that_leaves_all_out_is_a_relay(gcc: str, meadow: Deployment) -> None:
+def test_an_app_that_leaves_all_out_is_a_relay(meadow):
     """It passes on and reports its health; the command rate sets a timer that does nothing."""
     world = World(meadow)
-    gateway = world.add(library(gcc, meadow, "gateway"), meadow.network.motes)
-    empty = world.add(library(gcc, meadow, str(APPS / "app_empty")), 0)
-    far = world.add(library(gcc, meadow, "mote"), 1)
+    gateway = world.add(library(meadow, "gateway"), meadow.network.motes)
+    empty = world.add(library(meadow, str(APPS / "app_empty")), 0)
+    far = world.add(library(meadow, "mote"), 1)
     world.chain([gateway, empty, far])
     world.run(12)
     command(gateway, Downlink(0, 1, 2, Command.RATE, HZ))

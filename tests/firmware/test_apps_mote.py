@@ -16,10 +16,10 @@ from tests.firmware.net_world import HZ, Node, World, library
 ALL = 0xFFFF
 
 
-def network(gcc: str, deployment: Deployment, motes: int, *options: str) -> tuple[World, Node, list[Node]]:
+def network(deployment: Deployment, motes: int, *options: str) -> tuple[World, Node, list[Node]]:
     world = World(deployment)
-    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes)
-    mote = library(gcc, deployment, "mote", *options)
+    gateway = world.add(library(deployment, "gateway"), deployment.network.motes)
+    mote = library(deployment, "mote", *options)
     nodes = [world.add(mote, i) for i in range(motes)]
     world.chain([gateway, *nodes])
     world.run(8)
@@ -36,8 +36,8 @@ def data_of(gateway: Node) -> list[Data]:
     return [message for _, _, message in gateway.pairs() if isinstance(message, Data)]
 
 
-def test_rate(gcc: str, meadow: Deployment) -> None:
-    world, gateway, motes = network(gcc, meadow, 3)
+def test_rate(meadow):
+    world, gateway, motes = network(meadow, 3)
     world.run(40)
     sent = [mote.messages["sent"] for mote in motes]
     assert all(18 <= n <= 30 for n in sent)  # one in 2 s
@@ -54,8 +54,8 @@ def test_rate(gcc: str, meadow: Deployment) -> None:
     assert motes[2].messages["sent"] > before[2]
 
 
-def test_hop_budget_of_commands(gcc: str, meadow: Deployment) -> None:
-    world, gateway, motes = network(gcc, meadow, 3)
+def test_hop_budget_of_commands(meadow):
+    world, gateway, motes = network(meadow, 3)
     command(gateway, Downlink(ALL, 1, 1, Command.BLINK, 6))
     world.run(0.5)
     assert [mote.get("host_leds", ctypes.c_uint8) for mote in motes] == [6, 6, 0]
@@ -66,8 +66,8 @@ def test_hop_budget_of_commands(gcc: str, meadow: Deployment) -> None:
     assert [mote.get("host_leds", ctypes.c_uint8) for mote in motes] == [0, 0, 0]
 
 
-def test_report(gcc: str, meadow: Deployment) -> None:
-    world, gateway, _ = network(gcc, meadow, 2)
+def test_report(meadow):
+    world, gateway, _ = network(meadow, 2)
     world.run(10)
     gateway.read()
     command(gateway, Downlink(1, 7, 2, Command.REPORT, 0))
@@ -78,8 +78,8 @@ def test_report(gcc: str, meadow: Deployment) -> None:
     assert [(m.source, m.in_sync, m.hops, m.boots) for m in found] == [(1, True, 2, 0)]
 
 
-def test_reboot(gcc: str, meadow: Deployment) -> None:
-    world, gateway, motes = network(gcc, meadow, 2)
+def test_reboot(meadow):
+    world, gateway, motes = network(meadow, 2)
     generations = [mote.generation for mote in motes]
     world.may_restart = True
     command(gateway, Downlink(ALL, 3, 2, Command.REBOOT, 0))
@@ -91,8 +91,8 @@ def test_reboot(gcc: str, meadow: Deployment) -> None:
     assert all(mote.in_sync for mote in motes)
 
 
-def test_without_values_messages_are_numbered(gcc: str, meadow: Deployment) -> None:
-    world, gateway, _ = network(gcc, meadow, 1)
+def test_without_values_messages_are_numbered(meadow):
+    world, gateway, _ = network(meadow, 1)
     world.run(20)
     counted = [
         [int.from_bytes(message.data[i : i + 2], "little") for i in range(0, len(message.data), 2)]
@@ -107,19 +107,19 @@ def test_without_values_messages_are_numbered(gcc: str, meadow: Deployment) -> N
     ("reading", "steps"),
     [(417, 150), (379, 165), (522, 120), (246, 255), (245, 255), (1, 255), (1023, 61), (0, 0)],
 )
-def test_battery(gcc: str, meadow: Deployment, reading: int, steps: int) -> None:
+def test_battery(meadow, reading, steps):
     """Steps of 20 mV, from a reference of 1.223 V against the supply."""
-    world, gateway, (mote,) = network(gcc, meadow, 1)
+    world, gateway, (mote,) = network(meadow, 1)
     mote.set("host_supply", reading, ctypes.c_uint16)
     command(gateway, Downlink(0, 7, 0, Command.REPORT, 0))
     world.run(0.6)
     assert [message.battery for _, _, message in gateway.pairs() if isinstance(message, Health)] == [steps]
 
 
-def test_identity(gcc: str, meadow: Deployment) -> None:
+def test_identity(meadow):
     """EEPROM goes before TOS_NODE_ID; boots are counted from 0."""
     world = World(meadow)
-    node = world.add(library(gcc, meadow, "mote"), 3)
+    node = world.add(library(meadow, "mote"), 3)
     node.eeprom = b"\xc5\x0b\x00" + node.eeprom[3:]
     senders: set[int] = set()
     boots: list[int] = []
@@ -153,12 +153,10 @@ def test_identity(gcc: str, meadow: Deployment) -> None:
         ("gateway", 0xFFFF, True),
     ],
 )
-def test_ids_that_are_refused(
-    gcc: str, meadow: Deployment, app: str, id: int, refused: bool, where: str
-) -> None:
-    """A node that the deployment does not have never starts: it would be a second root, or nobody that others know."""
+def test_ids_that_are_refused(meadow, app, id, refused, where):
+    """A node that the deployment lacks never starts: it would be a second root, or an unknown sender."""
     world = World(meadow)
-    node = world.add(library(gcc, meadow, app), id if where == "image" else 3 if app == "mote" else 20)
+    node = world.add(library(meadow, app), id if where == "image" else 3 if app == "mote" else 20)
     if where == "eeprom":
         node.eeprom = b"\xc5" + id.to_bytes(2, "little") + node.eeprom[3:]
     world.run(5)
@@ -167,8 +165,8 @@ def test_ids_that_are_refused(
     assert node.get("host_radio_on", ctypes.c_bool) != refused
 
 
-def test_watchdog_is_patted_while_idle(gcc: str, meadow: Deployment) -> None:
-    world, gateway, motes = network(gcc, meadow, 1)
+def test_watchdog_is_patted_while_idle(meadow):
+    world, gateway, motes = network(meadow, 1)
     command(gateway, Downlink(ALL, 1, 0, Command.RATE, 0))
     world.run(1)
     for node in (gateway, *motes):

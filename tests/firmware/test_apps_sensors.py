@@ -3,7 +3,6 @@
 import ctypes
 import re
 import struct
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from packet_formats.records import Command, Downlink, Health
 from tests.firmware.net_world import HZ, Node, World, library
 from tests.firmware.test_apps_mote import command
 
-LIGHT, TEMPERATURE, ACCEL_X, ACCEL_Y, MAG_X = 1, 2, 4, 5, 6
+LIGHT, TEMPERATURE, ACCEL_X, ACCEL_Y = 1, 2, 4, 5
 READINGS = {LIGHT: 700, TEMPERATURE: 300, ACCEL_X: 512, ACCEL_Y: 480}
 VALUES = [
     {"name": "light", "sensor": "light"},
@@ -38,10 +37,10 @@ def described(values: list[dict[str, Any]], tinyos: int = 1) -> Deployment:
     )  # fmt: skip
 
 
-def network(gcc: str, deployment: Deployment, *options: str, app: str = "mote") -> tuple[World, Node, Node]:
+def network(deployment: Deployment, *options: str, app: str = "mote") -> tuple[World, Node, Node]:
     world = World(deployment)
-    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes)
-    mote = world.add(library(gcc, deployment, app, *options), 0)
+    gateway = world.add(library(deployment, "gateway"), deployment.network.motes)
+    mote = world.add(library(deployment, app, *options), 0)
     world.run(0.5)
     for sensor, reading in READINGS.items():
         feed(mote, sensor, reading)
@@ -56,10 +55,10 @@ def data_of(gateway: Node) -> list[bytes]:
     return [message.data for _, _, message in gateway.pairs() if isinstance(message, Data)]
 
 
-def test_values_go_out_and_the_supply_is_off_after(gcc: str) -> None:
+def test_values_go_out_and_the_supply_is_off_after():
     """A value without a sensor is the number of its message; a sensor that the board lacks reads as 65535."""
     for tinyos, order in ((1, "<"), (2, ">")):
-        world, gateway, mote = network(gcc, described(VALUES, tinyos))
+        world, gateway, mote = network(described(VALUES, tinyos))
         world.run(20)
         found = [struct.unpack(f"{order}HBHiH", data) for data in data_of(gateway)]
         assert len(found) > 6
@@ -69,14 +68,14 @@ def test_values_go_out_and_the_supply_is_off_after(gcc: str) -> None:
 
 
 @pytest.mark.wide
-def test_one_after_the_other_and_the_battery_between(gcc: str) -> None:
+def test_one_after_the_other_and_the_battery_between():
     """However often all are due, and though a round takes longer than the period: each gets its own reading."""
     values = [
         {"name": "t", "sensor": "temperature"},
         {"name": "x", "sensor": "accel_x"},
         {"name": "b", "sensor": "battery"},
     ]
-    world, gateway, mote = network(gcc, described(values), "-DMOTE_PERIOD=512", "-DMOTE_HEALTH_PERIOD=512")
+    world, gateway, mote = network(described(values), "-DMOTE_PERIOD=512", "-DMOTE_HEALTH_PERIOD=512")
     world.run(1)
     gateway.read()
     world.run(20)
@@ -92,23 +91,23 @@ def test_one_after_the_other_and_the_battery_between(gcc: str) -> None:
 
 
 @pytest.mark.wide
-def test_missing_sensors_hold_up_nobody(gcc: str) -> None:
+def test_missing_sensors_hold_up_nobody():
     """One after another that does not answer takes no time: all are passed over at once."""
     names = ("microphone", "mag_x", "mag_y", "battery")
     values = [{"name": name, "sensor": name} for name in names]
-    world, gateway, _ = network(gcc, described(values), f"-DMOTE_PERIOD={HZ // 2}")
+    world, gateway, _ = network(described(values), f"-DMOTE_PERIOD={HZ // 2}")
     world.run(10)
     assert len(data_of(gateway)) > 17
 
 
-def test_the_app_in_the_document(gcc: str, root: Path, tmp_path: Path) -> None:
+def test_the_app_in_the_document(root, tmp_path):
     """docs/guide/apps.md: a light threshold in less than thirty lines, in a folder of its own."""
     blocks = re.findall(r"```c\n(.*?)```", (root / "docs" / "guide" / "apps.md").read_text(), re.DOTALL)
     (text,) = blocks
     assert text.count("\n") < 30
     (tmp_path / "app.c").write_text(text)
     light = described([{"name": "light", "sensor": "light"}])
-    world, gateway, mote = network(gcc, light, app=str(tmp_path))
+    world, gateway, mote = network(light, app=str(tmp_path))
     world.run(8)
     for reading in (100, 101, 900):
         feed(mote, LIGHT, reading)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from basestation.testbed import engine
+from basestation.testbed import emulator
 from basestation.testbed.node_times import local_time
 from basestation.testbed.truth_log import (
     ClockSample,
@@ -56,20 +56,7 @@ def sources(root: Path, *folders: str) -> list[Path]:
     return [path for folder in folders for path in sorted((root / "firmware" / folder).glob("*.c"))]
 
 
-@pytest.mark.parametrize("tinyos", [1, 2])
-def test_compiles_without_a_warning(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path, tinyos: int
-) -> None:
-    compiler = require_tool("avr-gcc")
-    folder = layout(root, "micaz", tinyos, tmp_path)
-    include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
-    for source in sources(root, "boards/mica", "boards/micaz", "chips/cc2420"):
-        subprocess.run([compiler, *FLAGS, *include, "-c", source, "-o", tmp_path / "x.o"], check=True)
-
-
-def test_no_board_code_compiles_for_another_processor(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_no_board_code_compiles_for_another_processor(root, require_tool, tmp_path):
     """Some of it would: an ATmega1281 has an MCUCR too, but no bits for sleep in it."""
     layout(root, "micaz", 1, tmp_path)
     include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", tmp_path)]
@@ -93,7 +80,7 @@ class Answer(NamedTuple):
 
 
 class Mote:
-    """The probe on the emulator; what it is told and what comes of it."""
+    """The probe on the emulator: its commands and its answers."""
 
     def __init__(self, testbed: Path, image: Path) -> None:
         self.testbed, self.image = testbed, image
@@ -108,7 +95,7 @@ class Mote:
             else:
                 script.append(f"at {now:.6f} {line}")
         mote = ["nodes 1", f"node 0 micaz 0 0 0 0 {self.image}", *about]
-        events = engine.events_of("\n".join([*mote, *script, f"end {now:.6f}"]), self.testbed)
+        events = emulator.events_of("\n".join([*mote, *script, f"end {now:.6f}"]), self.testbed)
         assert not [event for event in events if isinstance(event, DriverFault)]
         greeting = next(event for event in events if isinstance(event, Uart))
         assert greeting.bytes.startswith(b"hello")
@@ -132,9 +119,7 @@ DATA_SHEET, EMULATOR, ODD = 0, 1, 2  # what timer 0 is like: c/board_clock.c
 
 
 @pytest.fixture(scope="module")
-def clock(
-    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[bool], Clock]:
+def clock(root, require_tool, tmp_path_factory):
     """``clock(scheduled)(seed, timer, ...)``: the clock on a host; what it printed."""
 
     @cache
@@ -161,23 +146,23 @@ def clock(
 
 
 @pytest.mark.parametrize("timer", [DATA_SHEET, EMULATOR], ids=["data_sheet", "emulator"])
-def test_clock_on_an_asynchronous_timer(clock: Callable[[bool], Clock], timer: int) -> None:
+def test_clock_on_an_asynchronous_timer(clock, timer):
     """Flags come a crystal cycle late, counts are stale after sleep, writes take two edges: readings are exact."""
     for seed in range(1, 5):
         clock(False)(seed, timer)
 
 
 @pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
-def test_no_cycle_is_lost_in_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
+def test_no_cycle_is_lost_in_sleeps(clock, timer):
     """Timer 0 is prescaled in each of hundreds of sleeps of random lengths; every reading after is exact, even if
     changes of the prescaler take longer than the data sheet says, or count."""
     naps = int(clock(True)(1, timer, 2000).split()[0])
     assert naps > 500
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
-def test_no_cycle_is_lost_in_hours_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
+def test_no_cycle_is_lost_in_hours_of_sleeps(clock, timer):
     naps, _, seconds, *_ = clock(True)(2, timer, 80_000).split()
     assert int(naps) > 30_000
     assert int(seconds) > 5 * 3600
@@ -188,9 +173,7 @@ SLEEPER = ("naps", "late", "early", "heard", "deaf", "unsound")
 
 
 @pytest.fixture(scope="module")
-def sleeper(
-    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Path]:
+def sleeper(root, require_tool, tmp_path_factory):
     """``sleeper(board)``: an image that sleeps for random times, its radio off, and listens now and then."""
 
     @cache
@@ -226,7 +209,7 @@ def sleep_on(testbed: Path, image: Path, board: str, ppm: float, seconds: int) -
     watched = [f"watch 0 {name} {at[name][0]} {at[name][1]}" for name in WATCHED]
     peeks = [f"at {seconds} peek 0 {at[f'sleeper_{name}'][0]} {at[f'sleeper_{name}'][1]}" for name in SLEEPER]
     mote = ["nodes 1", f"node 0 {board} 0 {ppm} 0 0 {image}", *watched, "clocks 0.0937"]
-    events = engine.events_of("\n".join([*mote, *peeks, f"end {seconds + 0.1}"]), testbed)
+    events = emulator.events_of("\n".join([*mote, *peeks, f"end {seconds + 0.1}"]), testbed)
     assert not [event for event in events if isinstance(event, DriverFault)]
     assert [event.cause for event in events if isinstance(event, Reset)] == ["power-on"]
     samples = [
@@ -243,34 +226,28 @@ def sleep_on(testbed: Path, image: Path, board: str, ppm: float, seconds: int) -
 
 
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
-def test_local_time_is_exact_to_the_cycle_over_sleeps(
-    testbed: Path, sleeper: Callable[[str], Path], board: str
-) -> None:
+def test_local_time_is_exact_to_the_cycle_over_sleeps(testbed, sleeper, board):
     found = sleep_on(testbed, sleeper(board), board, 40, 60)
     assert found["naps"] > 70
     assert found["late"] <= 12
     assert found["early"] == found["deaf"] == found["unsound"] == 0
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
 @pytest.mark.parametrize("ppm", [-100, 100])
-def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(
-    testbed: Path, sleeper: Callable[[str], Path], board: str, ppm: float
-) -> None:
+def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(testbed, sleeper, board, ppm):
     found = sleep_on(testbed, sleeper(board), board, ppm, 4 * 3600)
     assert found["late"] <= (12 if board == "micaz" else 72 * 33)  # a CC1000 is calibrated every hour
     assert found["early"] == found["deaf"] == found["unsound"] == 0
 
 
-def tell(text: str, *more: int) -> str:
+def ask(text: str, *more: int) -> str:
     return "uart 0 " + (text.encode() + bytes(more)).hex()
 
 
 @pytest.fixture(scope="module")
-def mote(
-    root: Path, testbed: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Mote:
+def mote(root, testbed, require_tool, tmp_path_factory):
     folder = layout(root, "micaz", 1, tmp_path_factory.mktemp("board"))
     include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
     probe, image = root / "tests/firmware/c/board_probe.c", folder / "probe.elf"
@@ -282,9 +259,9 @@ def mote(
     return Mote(testbed, image)
 
 
-def test_clock_keeps_the_crystals_time(mote: Mote) -> None:
+def test_clock_keeps_the_crystals_time(mote):
     """Asked ten times over 3 s, many overflows apart and at all phases of them."""
-    asked = [line for i in range(10) for line in (tell("n"), f"run {300 + 1.3 * i}")]
+    asked = [line for i in range(10) for line in (ask("n"), f"run {300 + 1.3 * i}")]
     read = [(answer.at, int(answer.text.split()[1])) for answer in answers(mote.run(*asked))]
     assert len(read) == 10
     first_at, first = read[0]
@@ -293,9 +270,9 @@ def test_clock_keeps_the_crystals_time(mote: Mote) -> None:
         assert abs((time - first) - (at - first_at) / CYCLE_NS) < 3
 
 
-def test_clock_never_runs_backwards(mote: Mote) -> None:
+def test_clock_never_runs_backwards(mote):
     """Read thousands of times over eight overflows of timer 0."""
-    answer = mote.answers(tell("c"), "run 90")[0].split()
+    answer = mote.answers(ask("c"), "run 90")[0].split()
     readings, back, step = map(int, answer[1:])
     assert readings > 3000
     assert back == 0
@@ -303,31 +280,31 @@ def test_clock_never_runs_backwards(mote: Mote) -> None:
 
 
 @pytest.mark.parametrize("cycles", [0, 1, 2, 3, 4, 100, 255, 256, 257, 258, 300, 511, 5000])
-def test_alarm_comes_at_its_time(mote: Mote, cycles: int) -> None:
-    answer = mote.answers(tell("a", cycles >> 8, cycles & 255), "run 180")[0].split()
+def test_alarm_comes_at_its_time(mote, cycles):
+    answer = mote.answers(ask("a", cycles >> 8, cycles & 255), "run 180")[0].split()
     late = int(answer[2]) - int(answer[1])
     assert 0 <= late <= 5
 
 
-def test_alarms_in_a_row(mote: Mote) -> None:
-    worst, early = map(int, mote.answers(tell("k"), "run 60")[0].split()[1:])
+def test_alarms_in_a_row(mote):
+    worst, early = map(int, mote.answers(ask("k"), "run 60")[0].split()[1:])
     assert early == 0
     assert worst <= 4
 
 
-def test_sleep_in_power_save(mote: Mote) -> None:
+def test_sleep_in_power_save(mote):
     """The main clock's oscillator takes its time to start; the crystal's clock goes on meanwhile."""
-    first, slept, last = answers(mote.run(tell("n"), "run 10", tell("f"), "run 40", tell("n"), "run 10"))
+    first, slept, last = answers(mote.run(ask("n"), "run 10", ask("f"), "run 40", ask("n"), "run 10"))
     before, after = map(int, slept.text.split()[1:])
     assert 0 <= after - before - 300 <= OSCILLATOR_NS / CYCLE_NS + 5
     passed = int(last.text.split()[1]) - int(first.text.split()[1])
     assert abs(passed - (last.at - first.at) / CYCLE_NS) < 3
 
 
-def test_interrupts_are_never_off_for_long(mote: Mote) -> None:
+def test_interrupts_are_never_off_for_long(mote):
     """MICA2's radio allows 192 CPU cycles; what both boards share stays below with the radio off."""
     events = mote.run(
-        *(tell("k"), "run 60", tell("c"), "run 90", tell("e", 40, *range(40)), "run 30"),
+        *(ask("k"), "run 60", ask("c"), "run 90", ask("e", 40, *range(40)), "run 30"),
         about=(f"measure {GREETED}",),
     )
     masked = [event.masked for event in events if isinstance(event, ProgramUse) and event.t > GREETED * 1.5e9]
@@ -335,33 +312,31 @@ def test_interrupts_are_never_off_for_long(mote: Mote) -> None:
     assert 100 < max(masked) <= 192
 
 
-def test_uart_echoes_at_57600(mote: Mote) -> None:
+def test_uart_echoes_at_57600(mote):
     data = bytes(range(11, 211)) + b"~"
-    events = mote.run(tell("e", len(data), *data), "run 80")
+    events = mote.run(ask("e", len(data), *data), "run 80")
     assert b"".join(event.bytes for event in events if isinstance(event, Uart)) == data
 
 
-def test_eeprom(mote: Mote) -> None:
-    lines = [tell("p", 0x0F, 0xFF, 0x5A), "run 20", tell("p", 0, 0, 0xA5), "run 20"]
-    lines += [tell("g", 0x0F, 0xFF), "run 10", tell("g", 0, 0), "run 10", tell("g", 0, 1), "run 10"]
+def test_eeprom(mote):
+    lines = [ask("p", 0x0F, 0xFF, 0x5A), "run 20", ask("p", 0, 0, 0xA5), "run 20"]
+    lines += [ask("g", 0x0F, 0xFF), "run 10", ask("g", 0, 0), "run 10", ask("g", 0, 1), "run 10"]
     assert mote.answers(*lines) == ["p", "p", "g 5a", "g a5", "g ff"]
 
 
-def test_leds(mote: Mote) -> None:
+def test_leds(mote):
     """Red PA2, green PA1, yellow PA0; low is on; red is 1, green 2, yellow 4."""
     look = f"peek 0 {DDRA} {PORTA - DDRA + 1}"
     lines = [look]
     for command, leds in (("l", 1), ("l", 2), ("l", 4), ("l", 7), ("t", 5), ("l", 0)):
-        lines += [tell(command, leds), "run 5", look]
+        lines += [ask(command, leds), "run 5", look]
     pins = [event.bytes for event in mote.run(*lines, "run 1") if isinstance(event, Peek)]
     assert [(ddr & 7, port & 7) for ddr, port in pins] == [
         (7, level) for level in (0b111, 0b011, 0b101, 0b110, 0b000, 0b101, 0b111)
     ]
 
 
-def test_leds_leave_the_other_pins_of_their_port_to_interrupts(
-    root: Path, testbed: Path, require_tool: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_leds_leave_the_other_pins_of_their_port_to_interrupts(root, testbed, require_tool, tmp_path):
     """MICA2's ADC handler switches the battery monitor off, PA5, at any moment of a change of LEDs."""
     image = tmp_path / "leds.elf"
     source = (root / "tests/firmware/c/board_leds.c", root / "firmware/boards/mica/board.c")
@@ -370,20 +345,22 @@ def test_leds_leave_the_other_pins_of_their_port_to_interrupts(
     lines = (
         f"nodes 1\nnode 0 mica2 0 0 0 0 {image}\nat 0.1 peek 0 {PORTB} 1\nat 0.1 peek 0 {PORTC} 1\nend 0.2"
     )
-    high, cleared = [event.bytes[0] for event in engine.events_of(lines, testbed) if isinstance(event, Peek)]
+    high, cleared = [
+        event.bytes[0] for event in emulator.events_of(lines, testbed) if isinstance(event, Peek)
+    ]
     assert cleared == 2 * 78
     assert high == 0
 
 
-def test_adc(mote: Mote) -> None:
-    found = mote.answers(tell("d", 3), "run 5", tell("d", 7), "run 5", about=("adc 0 3 1500", "adc 0 7 750"))
+def test_adc(mote):
+    found = mote.answers(ask("d", 3), "run 5", ask("d", 7), "run 5", about=("adc 0 3 1500", "adc 0 7 750"))
     assert [int(one.split()[1]) for one in found] == [pytest.approx(512, abs=2), pytest.approx(256, abs=2)]
 
 
-def test_supply(mote: Mote) -> None:
+def test_supply(mote):
     """The processor's own reference against 3.0 V; a channel measured before or behind it does not disturb it."""
     found = mote.answers(
-        *(tell("d", 3), "run 5", tell("v"), "run 5", tell("d", 3), "run 5", tell("v"), "run 5"),
+        *(ask("d", 3), "run 5", ask("v"), "run 5", ask("d", 3), "run 5", ask("v"), "run 5"),
         about=("adc 0 3 1500",),
     )
     assert found[0] == found[2]
@@ -395,10 +372,10 @@ def test_supply(mote: Mote) -> None:
     ("command", "wait", "cause"),
     [("z", 40, StartCause.DAMAGE), ("y", 40, StartCause.COMMAND), ("w", 2300, StartCause.WATCHDOG)],
 )
-def test_reset(mote: Mote, command: str, wait: int, cause: StartCause) -> None:
+def test_reset(mote, command, wait, cause):
     """The next start knows why, and the one after it does not take that for its own."""
-    again = (tell("n"), "run 10", tell("q"), "run 10", "reset 0", "run 40", tell("q"), "run 10")
-    events = mote.run(tell("q"), "run 10", tell(command), f"run {wait}", *again)
+    again = (ask("n"), "run 10", ask("q"), "run 10", "reset 0", "run 40", ask("q"), "run 10")
+    events = mote.run(ask("q"), "run 10", ask(command), f"run {wait}", *again)
     assert [event.cause for event in events if isinstance(event, Reset)] == ["watchdog", "button"]
     first, greeting, time, second, _, third = (answer.text for answer in answers(events))
     assert greeting.startswith("hello")
@@ -406,13 +383,13 @@ def test_reset(mote: Mote, command: str, wait: int, cause: StartCause) -> None:
     assert [first, second, third] == [f"q {StartCause.POWER_ON}", f"q {cause}", f"q {StartCause.BUTTON}"]
 
 
-def test_frames_both_ways(mote: Mote) -> None:
+def test_frames_both_ways(mote):
     """A beacon out with its own time in it, a frame in with the time of its delimiter."""
     body = bytes.fromhex("010807ffffffff707d0102030405")
     events = mote.run(
-        *(tell("n"), "run 10", tell("r"), "run 20", tell("b"), "run 40"),
+        *(ask("n"), "run 10", ask("r"), "run 20", ask("b"), "run 40"),
         *(f"inject {CHANNEL_KHZ[CHANNEL]} {DBM} micaz {framed(body).hex()}", "run 20"),
-        *(tell("s", 3, 0xAA, 0xBB, 0xCC), "run 40"),
+        *(ask("s", 3, 0xAA, 0xBB, 0xCC), "run 40"),
     )
     said = answers(events)
     reference = (said[0].at, int(said[0].text.split()[1]))
@@ -431,7 +408,7 @@ def test_frames_both_ways(mote: Mote) -> None:
     assert beacon.bytes == framed(expected)
     time, rssi, lqi, data = said[3].text.split()[1:]
     assert (rssi, lqi, data) == (str(DBM), "110", "0102030405")
-    # A time is told up to 1.5 cycles too early and 0.5 too late; `reference` is one of them, too.
+    # A time is up to 1.5 cycles too early and 0.5 too late; `reference` is such a time, too.
     assert abs(int(time) - local(heard.data)) <= 2
     assert said[4].text.split()[1] == "0"
     assert abs(int(said[4].text.split()[2]) - local(plain.data)) <= 2

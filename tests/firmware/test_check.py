@@ -3,13 +3,14 @@
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from packet_formats.boards import BOARDS
 from tests.firmware.cores import FIRMWARE_SCHEMES
+
+pytestmark = pytest.mark.wide
 
 # What decides which code an image has.
 CASES = {
@@ -35,7 +36,7 @@ def source(cases: dict[str, str]) -> str:
 
 
 @pytest.fixture
-def copy(root: Path, require_tool: Callable[[str], str], tmp_path: Path) -> Path:
+def copy(root, require_tool, tmp_path):
     require_tool("cppcheck")
     for name in ("firmware/scripts", "examples", "packet_formats"):
         shutil.copytree(root / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -57,7 +58,7 @@ def check(copy: Path) -> tuple[int, set[str]]:
     return done.returncode, set(re.findall(r"Array '(\w+)_list\[2\]' accessed at index 2", done.stderr))
 
 
-def test_a_fault_is_seen_in_whatever_image_it_is(copy: Path) -> None:
+def test_a_fault_is_seen_in_whatever_image_it_is(copy):
     assert check(copy) == (0, set())
     (copy / "firmware/net/one.c").write_text(source(CASES))
     stamps = {name: f"CAUSEWAY_SCHEME_{scheme}" for name, scheme in STAMPS.items()}

@@ -1,8 +1,8 @@
-"""The core's own tests on the emulated ATmega128 and, with sanitizers, on the host; and what stamping costs."""
+"""The core's own tests on the emulated ATmega128, and what stamping costs there."""
 
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from tests.firmware.bridge import (
     core_sources,
     key_of,
     one_unit,
-    run,
     write,
 )
 from tests.firmware.cores import LIMITS, described, examples, name_of
@@ -29,7 +28,6 @@ CHECK = ROOT / "firmware" / "test" / "check.h"
 TEST = core_vectors.FOLDER / "main.c"
 CYCLES = Path(__file__).parent / "c" / "core_cycles.c"
 AVR = ("-mmcu=atmega128", "-Os")
-HOST = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 # Every scheme and packing, ids of one and two bytes, both versions and boards.
 LAYOUTS = [
@@ -94,26 +92,14 @@ def judged(said: str) -> None:
     assert (int(tests), int(failed)) == (11, 0), said
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("deployment", LAYOUTS, ids=name_of)
-def test_golden_vectors_on_the_emulated_mote(
-    deployment: Deployment, require_tool: Callable[[str], str]
-) -> None:
+def test_golden_vectors_on_the_emulated_mote(deployment, require_tool):
     avr_gcc, simavr = require_tool("avr-gcc"), require_tool("simavr")
     judged(emulated(simavr, program([avr_gcc, *AVR], deployment, TEST, ".elf")))
 
 
-@pytest.mark.parametrize(
-    "deployment",
-    [pytest.param(one, marks=[pytest.mark.wide] if at % 3 else []) for at, one in enumerate(LAYOUTS)],
-    ids=name_of,
-)
-def test_golden_vectors_under_the_sanitizers(
-    deployment: Deployment, require_tool: Callable[[str], str]
-) -> None:
-    judged(run([program([require_tool("gcc"), *HOST], deployment, TEST, "")]))
-
-
-def test_the_vectors_kept_for_platformio_are_up_to_date() -> None:
+def test_the_vectors_kept_for_platformio_are_up_to_date():
     kept = (core_vectors.FOLDER / "core_vectors.h").read_text()
     assert kept == core_vectors.render(load(core_vectors.FOLDER / "deployment.toml"))
 
@@ -142,10 +128,9 @@ def cycles(avr_gcc: str, simavr: str, deployment: Deployment) -> dict[str, tuple
     return {name: (int(least), int(mean), int(most)) for name, least, mean, most in found}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", AIMS)
-def test_cycles_of_stamping(
-    name: str, require_tool: Callable[[str], str], record_property: Callable[[str, object], None]
-) -> None:
+def test_cycles_of_stamping(name, require_tool, record_property):
     stamp, send, receive = AIMS[name]
     found = cycles(require_tool("avr-gcc"), require_tool("simavr"), described(7, 10, 10, stamp))
     print(name, found)

@@ -2,7 +2,6 @@
 
 import random
 import struct
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -35,9 +34,7 @@ BOTH = pytest.mark.parametrize(("motes", "names", "expected"), VECTORS)
 
 
 @BOTH
-def test_the_vectors_in_layout_construct_and_numpy(
-    motes: int, names: tuple[tuple[int, int], ...], expected: str
-) -> None:
+def test_the_vectors_in_layout_construct_and_numpy(motes, names, expected):
     layout = layout_of(described(7, 3, 32, {"scheme": "barrier"}, motes=motes))
     fields, raw = (*HEAD, *(part for name in names for part in name)), bytes.fromhex(expected)
     assert layout.stamp.pack(fields) == raw
@@ -53,10 +50,8 @@ def test_the_vectors_in_layout_construct_and_numpy(
 
 
 @BOTH
-def test_the_vectors_by_events_on_the_mote(
-    motes: int, names: tuple[tuple[int, int], ...], expected: str, require_tool: Callable[[str], str]
-) -> None:
-    core = core_of(require_tool("gcc"), described(7, 3, 32, {"scheme": "barrier"}, motes=motes))
+def test_the_vectors_by_events_on_the_mote(motes, names, expected):
+    core = core_of(described(7, 3, 32, {"scheme": "barrier"}, motes=motes))
     state, nothing = core.state("stamp"), (0, 0, 31)
     core.call("cw_stamp_start", state, 500)
     core.stamp_send(state, 1043 - 17, 1, 0)
@@ -163,10 +158,8 @@ def faulty_world(core: Core, seed: int, before_wrap: int, rough: bool) -> Faulty
 @pytest.mark.parametrize("name", ["barrier", "barrier, 3", "barrier, 50", "barrier, 200"])
 @settings(max_examples=settings().max_examples // 5)
 @given(seed=st.integers(0, 2**32), before_wrap=st.integers(0, 60), rough=st.booleans())
-def test_identical_stamps_with_restarts_and_wrong_memory(
-    name: str, seed: int, before_wrap: int, rough: bool, require_tool: Callable[[str], str]
-) -> None:
-    world = faulty_world(core_of(require_tool("gcc"), LAYOUTS[name]), seed, before_wrap, rough)
+def test_identical_stamps_with_restarts_and_wrong_memory(name, seed, before_wrap, rough):
+    world = faulty_world(core_of(LAYOUTS[name]), seed, before_wrap, rough)
     for _ in range(300):
         world.step()
     for mote in world.motes:
@@ -174,9 +167,9 @@ def test_identical_stamps_with_restarts_and_wrong_memory(
         assert found & 0xFFFF == mote.reference.bounded & 0xFFFF
 
 
-def test_the_streams_have_every_kind_of_stamp(require_tool: Callable[[str], str]) -> None:
+def test_the_streams_have_every_kind_of_stamp():
     """Cut and close ones, six names, saturated counters, ages of every size, silence."""
-    core = core_of(require_tool("gcc"), LAYOUTS["barrier, 50"])
+    core = core_of(LAYOUTS["barrier, 50"])
     busy = FaultyWorld(core, random.Random(5), 1000, rough=True)
     busy.motes = [FaultyMote(core, me, busy.now) for me in range(12)]
     sent = []
@@ -194,9 +187,9 @@ def test_the_streams_have_every_kind_of_stamp(require_tool: Callable[[str], str]
 
 
 @EVERY
-def test_a_start_is_followed_by_silence(name: str, require_tool: Callable[[str], str]) -> None:
+def test_a_start_is_followed_by_silence(name):
     """2 epsilon + 1 ticks, in which receptions count and sends change nothing."""
-    core = core_of(require_tool("gcc"), LAYOUTS[name])
+    core = core_of(LAYOUTS[name])
     lead = core.deployment.lead
     mote, other = FaultyMote(core, 0, 700_000), FaultyMote(core, 1, 500_000)
     other.rt = 700_000
@@ -214,11 +207,9 @@ def test_a_start_is_followed_by_silence(name: str, require_tool: Callable[[str],
 @EVERY
 @given(damage=st.binary(min_size=1000, max_size=1000))
 @settings(max_examples=20)
-def test_nothing_is_left_of_wrong_memory(
-    name: str, damage: bytes, require_tool: Callable[[str], str]
-) -> None:
+def test_nothing_is_left_of_wrong_memory(name, damage):
     """Whatever memory holds, stamps can be read; a mote that has heard nothing for a while is as good as new."""
-    core = core_of(require_tool("gcc"), LAYOUTS[name])
+    core = core_of(LAYOUTS[name])
     mote, other = FaultyMote(core, 0, 700_000), FaultyMote(core, 1, 600_000)
     other.rt = 700_000
     size = core.sizes["stamp"]
@@ -237,8 +228,8 @@ PAUSES = (70, 71, 77, 78, 79, 1000, 2**15, 2**16 - 78, 2**16 - 2, 2**16, 2**16 +
 
 
 @pytest.mark.parametrize("pause", PAUSES)
-def test_nothing_comes_back_after_a_pause(pause: int, require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), FIELD)
+def test_nothing_comes_back_after_a_pause(pause):
+    core = core_of(FIELD)
     world = World(core, random.Random(3), 1000)
     for _ in range(200):
         world.step()
@@ -248,9 +239,9 @@ def test_nothing_comes_back_after_a_pause(pause: int, require_tool: Callable[[st
             world.step()
 
 
-def test_nothing_comes_back_when_ticks_have_gone_round(require_tool: Callable[[str], str]) -> None:
+def test_nothing_comes_back_when_ticks_have_gone_round():
     """After 36 hours a tick has the number that it had before; who lets go in between is not deceived."""
-    core = core_of(require_tool("gcc"), FIELD)
+    core = core_of(FIELD)
     mote, other = Mote(core, 0, 1000), Mote(core, 1, 1000)
     other.rt = mote.rt = 1100
     mote.receive(other.send())
@@ -263,8 +254,8 @@ def test_nothing_comes_back_when_ticks_have_gone_round(require_tool: Callable[[s
 # ---- What cannot be ----
 
 
-def test_a_message_of_no_mote_and_set_padding_are_refused(require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), LAYOUTS["barrier, 50"])
+def test_a_message_of_no_mote_and_set_padding_are_refused():
+    core = core_of(LAYOUTS["barrier, 50"])
     state, head = core.state("stamp"), (5, 0, 0, 0, 31)
     core.call("cw_stamp_start", state, 5)
     before = state.bytes
@@ -277,8 +268,8 @@ def test_a_message_of_no_mote_and_set_padding_are_refused(require_tool: Callable
     assert state.bytes == before
 
 
-def test_a_name_that_is_no_mote_is_ignored(require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), FIELD)
+def test_a_name_that_is_no_mote_is_ignored():
+    core = core_of(FIELD)
     mote, other = Mote(core, 0, 1000), Mote(core, 1, 1000)
     mote.rt = other.rt = 1100
     mote.receive(other.send())
@@ -290,9 +281,9 @@ def test_a_name_that_is_no_mote_is_ignored(require_tool: Callable[[str], str]) -
 
 
 @pytest.mark.parametrize("motes", [10, 50, 200])
-def test_memory(motes: int, require_tool: Callable[[str], str]) -> None:
+def test_memory(motes):
     """Four bytes a mote and 47; the host rounds up. The aim is five a mote and 64."""
-    core = core_of(require_tool("gcc"), described(7, 3, 32, {"scheme": "barrier"}, motes=motes))
+    core = core_of(described(7, 3, 32, {"scheme": "barrier"}, motes=motes))
     assert core.sizes["stamp"] == 4 * motes + 48
 
 
@@ -302,11 +293,9 @@ def deployment_of(motes: int, **network: object) -> Deployment:
 
 @pytest.mark.parametrize("motes", [10, 50, 200])
 @pytest.mark.parametrize("tinyos", [1, 2])
-def test_a_payload_is_built_around_a_stamp_of_any_length(
-    motes: int, tinyos: int, require_tool: Callable[[str], str]
-) -> None:
+def test_a_payload_is_built_around_a_stamp_of_any_length(motes, tinyos):
     """Receipts and application data follow the stamp at once, and all of it is read back."""
-    core = core_of(require_tool("gcc"), deployment_of(motes, tinyos=tinyos, data_bytes=3))
+    core = core_of(deployment_of(motes, tinyos=tinyos, data_bytes=3))
     layout, stamp, receipts = core.layout, core.state("stamp"), core.state("receipts")
     core.call("cw_stamp_start", stamp, 500)
     lengths = []

@@ -1,7 +1,6 @@
 """The fuzzing target: its corpus, and a short search, under the address and undefined-behaviour sanitizers."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,9 +44,7 @@ def fuzzer(clang: str, deployment: Deployment) -> Path:
     [*LAYOUTS[:FAST], *(pytest.param(one, marks=pytest.mark.wide) for one in LAYOUTS[FAST:])],
     ids=name_of,
 )
-def test_the_corpus_and_a_short_search(
-    deployment: Deployment, tmp_path: Path, require_tool: Callable[[str], str]
-) -> None:
+def test_the_corpus_and_a_short_search(deployment, tmp_path, require_tool):
     program = fuzzer(require_tool("clang"), deployment)
     kept = sorted(CORPUS.iterdir())
     assert len(kept) >= 20

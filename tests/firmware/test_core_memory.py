@@ -1,14 +1,12 @@
 """What a mote remembers of others: receipts and the duplicate filter, against models; and a payload built whole."""
 
 import ctypes
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.deployed import timed_scheme_of
-from packet_formats.deployment import Deployment
 from packet_formats.framing import encode_frame
 from packet_formats.messages import Data, encode_data
 from tests.firmware.bridge import Buffer, Core
@@ -20,7 +18,7 @@ NONE = described(7, 10, 10, {"scheme": "shlc"}, motes=4)
 
 
 class Receipts:
-    """A model: receipts in the order in which their sources were last told, and what is still to be said of each."""
+    """A model: receipts in the order in which their sources were last sent, and what is still to be sent of each."""
 
     def __init__(self, room: int, slots: int) -> None:
         self.room, self.slots = room, slots
@@ -83,10 +81,8 @@ def told(core: Core, receipts: Buffer, own: int, sequence: int) -> tuple[bytes, 
 
 @pytest.mark.parametrize("deployment", [NARROW, WIDE], ids=["narrow", "wide"])
 @given(events=events)
-def test_receipts_follow_the_model(
-    deployment: Deployment, events: list[tuple[int, int, int] | None], require_tool: Callable[[str], str]
-) -> None:
-    core = core_of(require_tool("gcc"), deployment)
+def test_receipts_follow_the_model(deployment, events):
+    core = core_of(deployment)
     layout, receipts = core.layout, core.state("receipts")
     room = core.sizes["receipts_room"]
     assert room == min(deployment.network.motes, 32)
@@ -110,9 +106,9 @@ def test_receipts_follow_the_model(
     assert receipts.bytes is not None
 
 
-def test_flags_that_memory_has_changed(require_tool: Callable[[str], str]) -> None:
+def test_flags_that_memory_has_changed():
     """Anything but 0 is true. A bool would be undefined, which ends this process."""
-    core = core_of(require_tool("gcc"), NARROW)
+    core = core_of(NARROW)
     room = core.sizes["receipts"]
     receipts = Buffer(room, bytes(room - 1) + b"\xa5")
     assert told(core, receipts, 0, 1) == (bytes([0, 1, 0, 1]), False)
@@ -124,8 +120,8 @@ def test_flags_that_memory_has_changed(require_tool: Callable[[str], str]) -> No
     assert b"\x42hello" in deframer.bytes
 
 
-def test_receipts_in_words(require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), NARROW)
+def test_receipts_in_words():
+    core = core_of(NARROW)
     receipts = core.state("receipts")
 
     def add(source: int, sequence: int) -> None:
@@ -142,8 +138,8 @@ def test_receipts_in_words(require_tool: Callable[[str], str]) -> None:
     assert told(core, receipts, 0, 5) == (bytes([0, 5, 0, 5]), True)
 
 
-def test_without_slots_nothing_is_kept(require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), NONE)
+def test_without_slots_nothing_is_kept():
+    core = core_of(NONE)
     receipts = core.state("receipts")
     core.call("cw_receipts_add", receipts, 1, 2, 3, returns=ctypes.c_int)
     assert told(core, receipts, 0, 1) == (b"", False)
@@ -151,10 +147,8 @@ def test_without_slots_nothing_is_kept(require_tool: Callable[[str], str]) -> No
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 12)), max_size=300))
-def test_the_duplicate_filter_knows_the_newest(
-    require_tool: Callable[[str], str], heard: list[tuple[int, int]]
-) -> None:
-    core = core_of(require_tool("gcc"), NARROW)
+def test_the_duplicate_filter_knows_the_newest(heard):
+    core = core_of(NARROW)
     dedup, room = core.state("dedup"), core.sizes["dedup_room"]
     known: list[tuple[int, int]] = []
     for source, number in heard:
@@ -165,8 +159,8 @@ def test_the_duplicate_filter_knows_the_newest(
             known = [*known, name][-room:]
 
 
-def test_the_duplicate_filter_in_words(require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), NARROW)
+def test_the_duplicate_filter_in_words():
+    core = core_of(NARROW)
     dedup, room = core.state("dedup"), core.sizes["dedup_room"]
     # Empty rows are not message 0 of mote 0
     assert not core.call("cw_dedup_seen", dedup, 0, 0, returns=ctypes.c_bool)
@@ -181,8 +175,8 @@ def test_the_duplicate_filter_in_words(require_tool: Callable[[str], str]) -> No
 
 
 @pytest.mark.parametrize("deployment", [NARROW, WIDE, NONE], ids=["narrow", "wide", "none"])
-def test_a_payload_built_whole(deployment: Deployment, require_tool: Callable[[str], str]) -> None:
-    core, scheme = core_of(require_tool("gcc"), deployment), timed_scheme_of(deployment)
+def test_a_payload_built_whole(deployment):
+    core, scheme = core_of(deployment), timed_scheme_of(deployment)
     layout, stamp, receipts = core.layout, core.state("stamp"), core.state("receipts")
     program = scheme.start(0, 1000)
     core.call("cw_stamp_start", stamp, 1000, returns=ctypes.c_int)

@@ -2,7 +2,6 @@
 
 import random
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -57,7 +56,7 @@ class Mote:
         self.core.call("cw_stamp_start", self.state, self.rt & self.mask)
 
     def restart(self) -> None:
-        """The firmware's side alone forgets all, as in a reset."""
+        """Only the firmware's side forgets all, as in a reset."""
         self.state = self.core.state("stamp")
         self._start()
 
@@ -126,35 +125,33 @@ class World:
             mote.receive(self.chance.choice(new))
 
 
-def a_world(gcc: str, deployment: Deployment, seed: int, before_wrap: int, rough: bool = False) -> World:
-    core = core_of(gcc, deployment)
+def a_world(deployment: Deployment, seed: int, before_wrap: int, rough: bool = False) -> World:
+    core = core_of(deployment)
     return World(core, random.Random(seed), (1 << 32 - core.layout.tick_log2) - before_wrap, rough)
 
 
+@pytest.mark.few(5)
 @EVERY
 @settings(max_examples=settings().max_examples // 5)
 @given(seed=st.integers(0, 2**32), before_wrap=st.integers(0, 60), rough=st.booleans())
 @example(seed=2, before_wrap=5, rough=True)
-def test_identical_stamps_across_the_wrap_of_ticks(
-    deployment: Deployment, seed: int, before_wrap: int, rough: bool, require_tool: Callable[[str], str]
-) -> None:
-    world = a_world(require_tool("gcc"), deployment, seed, before_wrap, rough)
+def test_identical_stamps_across_the_wrap_of_ticks(deployment, seed, before_wrap, rough):
+    world = a_world(deployment, seed, before_wrap, rough)
     for _ in range(200):
         world.step()
 
 
+@pytest.mark.few(5)
 @EVERY
-def test_identical_stamps_when_counters_have_wrapped(
-    deployment: Deployment, require_tool: Callable[[str], str]
-) -> None:
-    world = a_world(require_tool("gcc"), deployment, 7, 3000)
+def test_identical_stamps_when_counters_have_wrapped(deployment):
+    world = a_world(deployment, 7, 3000)
     for _ in range(5000):
         world.step()
     assert min(mote.number for mote in world.motes) > 256
 
 
-def test_impossible_ages_do_come_and_are_left_out(require_tool: Callable[[str], str]) -> None:
-    world = a_world(require_tool("gcc"), LAYOUTS["delta-vector"], 3, 500, rough=True)
+def test_impossible_ages_do_come_and_are_left_out():
+    world = a_world(LAYOUTS["delta-vector"], 3, 500, rough=True)
     for _ in range(3000):
         world.step()
     assert sum(mote.reference.bounded for mote in world.motes) > 0
@@ -168,8 +165,8 @@ def check(core: Core, fields: tuple[int, ...]) -> int:
 
 
 @pytest.mark.parametrize("name", ["last-sender", "last-sender, wide"])
-def test_a_name_must_be_a_mote_s(name: str, require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), LAYOUTS[name])
+def test_a_name_must_be_a_mote_s(name):
+    core = core_of(LAYOUTS[name])
     motes, top = core.deployment.network.motes, core.layout.stamp.entry_max
     assert check(core, (motes - 1, 255)) == SOUND
     for source in (motes, top):
@@ -184,8 +181,8 @@ def test_a_name_must_be_a_mote_s(name: str, require_tool: Callable[[str], str]) 
 
 
 @pytest.mark.parametrize("name", ["last-sender", "vector", "delta-vector"])
-def test_a_message_of_no_mote_is_refused(name: str, require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), LAYOUTS[name])
+def test_a_message_of_no_mote_is_refused(name):
+    core = core_of(LAYOUTS[name])
     mote, sender = Mote(core, 0, 5), Mote(core, 1, 5)
     mote.receive(sender.send())
     before, wire = mote.state.bytes, core.layout.stamp.pack(sender.send().fields)
@@ -194,8 +191,8 @@ def test_a_message_of_no_mote_is_refused(name: str, require_tool: Callable[[str]
     assert mote.state.bytes == before
 
 
-def test_set_padding_is_refused(require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), LAYOUTS["delta-vector"])
+def test_set_padding_is_refused():
+    core = core_of(LAYOUTS["delta-vector"])
     assert core.layout.stamp.bits % 8
     mote = Mote(core, 0, 5)
     before, wire = mote.state.bytes, bytes(core.layout.stamp.size - 1) + b"\1"
@@ -204,12 +201,11 @@ def test_set_padding_is_refused(require_tool: Callable[[str], str]) -> None:
     assert mote.state.bytes == before
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["scalar", "history", "matrix", "delta-causal", "two-hop"])
-def test_a_stamp_that_the_firmware_lacks_ends_the_build_in_words(
-    scheme: str, require_tool: Callable[[str], str]
-) -> None:
+def test_a_stamp_that_the_firmware_lacks_ends_the_build_in_words(scheme):
     folder = build_folder(described(7, 3, 3, {"scheme": scheme}, motes=4))
-    words = [require_tool("gcc"), *FLAGS, f"-I{folder}", "-fsyntax-only", *map(str, core_sources())]
+    words = ["gcc", *FLAGS, f"-I{folder}", "-fsyntax-only", *map(str, core_sources())]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     [said] = [line for line in done.stderr.splitlines() if "error:" in line]
@@ -219,8 +215,8 @@ def test_a_stamp_that_the_firmware_lacks_ends_the_build_in_words(
 # --- faults and restarts ---
 
 
-def test_a_name_in_damaged_memory_is_not_told(require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), LAYOUTS["last-sender"])
+def test_a_name_in_damaged_memory_is_not_told():
+    core = core_of(LAYOUTS["last-sender"])
     mote, other = Mote(core, 0, 5), Mote(core, 1, 5)
     mote.state = Buffer(core.sizes["stamp"], b"\xff" * core.sizes["stamp"])
     mote.send()  # names itself, as one that has received nothing
@@ -230,9 +226,9 @@ def test_a_name_in_damaged_memory_is_not_told(require_tool: Callable[[str], str]
 
 
 @pytest.mark.parametrize("fill", [0, 1, 0x55, 0x7F, 0x80, 0xFF])
-def test_wrong_counters_are_overtaken(fill: int, require_tool: Callable[[str], str]) -> None:
-    """Whatever memory holds: after 128 messages of each, no more, it is right again, though one told the others."""
-    core = core_of(require_tool("gcc"), LAYOUTS["vector, 2"])
+def test_wrong_counters_are_overtaken(fill):
+    """Whatever memory holds: after 128 messages of each the counters are right again, though wrong ones were sent."""
+    core = core_of(LAYOUTS["vector, 2"])
     mote, other = Mote(core, 0, 5), Mote(core, 1, 5)
     for _ in range(100):
         mote.receive(other.send())
@@ -247,10 +243,8 @@ def test_wrong_counters_are_overtaken(fill: int, require_tool: Callable[[str], s
 
 
 @pytest.mark.parametrize("count", [5, 100, 127, 128, 200, 250, 255, 256])
-def test_a_mote_that_starts_again_knows_all_from_the_first_message(
-    count: int, require_tool: Callable[[str], str]
-) -> None:
-    core = core_of(require_tool("gcc"), LAYOUTS["vector"])
+def test_a_mote_that_starts_again_knows_all_from_the_first_message(count):
+    core = core_of(LAYOUTS["vector"])
     mote, other, third = (Mote(core, me, 5) for me in (0, 4, 9))
     for _ in range(count):
         other.receive(third.send())
@@ -261,9 +255,9 @@ def test_a_mote_that_starts_again_knows_all_from_the_first_message(
 
 
 @pytest.mark.parametrize("count", [17, 100, 128, 200])
-def test_a_peer_that_starts_again_is_believed_at_once(count: int, require_tool: Callable[[str], str]) -> None:
-    """Its numbers begin anew: its own messages say so, and what others tell of its old ones is told no more."""
-    core = core_of(require_tool("gcc"), LAYOUTS["vector"])
+def test_a_peer_that_starts_again_is_believed_at_once(count):
+    """Its numbers begin anew: its own messages say so, and the mote no longer sends its old numbers."""
+    core = core_of(LAYOUTS["vector"])
     mote, other = Mote(core, 0, 5), Mote(core, 1, 5)
     for _ in range(count):
         mote.receive(other.send())
@@ -274,8 +268,8 @@ def test_a_peer_that_starts_again_is_believed_at_once(count: int, require_tool: 
     assert wire[0] == 1
 
 
-def test_a_late_copy_does_not_turn_a_counter_back(require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), LAYOUTS["vector"])
+def test_a_late_copy_does_not_turn_a_counter_back():
+    core = core_of(LAYOUTS["vector"])
     mote, other = Mote(core, 0, 5), Mote(core, 1, 5)
     sent = [other.send() for _ in range(16)]
     for one in reversed(sent):
@@ -286,11 +280,9 @@ def test_a_late_copy_does_not_turn_a_counter_back(require_tool: Callable[[str], 
 @pytest.mark.parametrize("name", ["delta-vector", "delta-vector, 3", "delta-vector, long"])
 @given(damage=st.binary(min_size=40, max_size=40), ahead=st.integers(0, 2**32 - 1))
 @settings(max_examples=20)
-def test_wrong_ages_are_soon_too_old_to_matter(
-    name: str, damage: bytes, ahead: int, require_tool: Callable[[str], str]
-) -> None:
-    """Whatever memory holds: what it tells is an age at any time, and nothing of it is left a top code later."""
-    core = core_of(require_tool("gcc"), LAYOUTS[name])
+def test_wrong_ages_are_soon_too_old_to_matter(name, damage, ahead):
+    """Whatever memory holds: a mote sends possible ages at any time, and right ages after the longest age."""
+    core = core_of(LAYOUTS[name])
     top = core.layout.stamp.entry_max
     mote, other = Mote(core, 0, 70_000), Mote(core, 1, 70_000)
     mote.receive(other.send())
@@ -304,14 +296,14 @@ def test_wrong_ages_are_soon_too_old_to_matter(
     mote.send()
 
 
-def test_a_new_epoch_ends_ages_and_not_names(require_tool: Callable[[str], str]) -> None:
+def test_a_new_epoch_ends_ages_and_not_names():
     for name, told in (("last-sender", (1, 0)), ("vector", (1,) + (0,) * 8)):
-        core = core_of(require_tool("gcc"), LAYOUTS[name])
+        core = core_of(LAYOUTS[name])
         mote, other = Mote(core, 0, 1000), Mote(core, 1, 1000)
         mote.receive(other.send())
         core.call("cw_stamp_start", mote.state, 3)
         assert mote.send().fields == told
-    core = core_of(require_tool("gcc"), LAYOUTS["delta-vector"])
+    core = core_of(LAYOUTS["delta-vector"])
     mote, other = Mote(core, 0, 1000), Mote(core, 1, 1000)
     mote.receive(other.send())
     core.call("cw_stamp_start", mote.state, 3)

@@ -2,8 +2,8 @@
 
 import ctypes
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +15,18 @@ from basestation.causality.order import Stamp, unwrap
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.schemes.timed import TimedProgram
 from basestation.deployed import timed_scheme_of
-from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout
 from tests.firmware.bridge import Buffer, Core, shorts
-from tests.firmware.cores import core_of, described, name_of, stamp_cases, stamp_deployments
+from tests.firmware.cores import core_of, described, name_of, stamp_deployments
 
 OK, BOUNDED, REFUSED = range(3)
 FEW = settings(max_examples=settings().max_examples // 5)  # of each of many layouts
+
+
+def every(test: Any) -> Any:
+    """Over all layouts; a dozen of them are fast, the same for each test, since each is compiled."""
+    over = pytest.mark.parametrize("deployment", stamp_deployments(), ids=name_of)
+    return pytest.mark.few(12)(over(test))
 
 
 class Mote:
@@ -83,7 +88,7 @@ class World:
     def __post_init__(self) -> None:
         self.scheme = timed_scheme_of(self.core.deployment)
         self.motes = [Mote(self.core, self.scheme, self.now) for _ in range(3)]
-        # Beyond half the range of ticks the firmware cannot tell before from after, and says so.
+        # Beyond half the range of ticks the firmware cannot distinguish before from after, and says so.
         self.reach = min(1 << 30 - self.core.layout.tick_log2, 4 * self.scheme.modulus + 100)
         self.budget = 1 << 30 - self.core.layout.tick_log2
 
@@ -119,36 +124,32 @@ class World:
         )
 
 
-@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
+@every
 @FEW
 @given(seed=st.integers(0, 2**32), before_wrap=st.integers(0, 60), rough=st.booleans())
 @example(seed=1, before_wrap=0, rough=False)
 @example(seed=2, before_wrap=5, rough=True)
-def test_identical_stamps_over_long_streams_across_the_wrap(
-    deployment: Deployment, seed: int, before_wrap: int, rough: bool, require_tool: Callable[[str], str]
-) -> None:
-    core = core_of(require_tool("gcc"), deployment)
+def test_identical_stamps_over_long_streams_across_the_wrap(deployment, seed, before_wrap, rough):
+    core = core_of(deployment)
     wrap = 1 << 32 - core.layout.tick_log2
     world = World(core, random.Random(seed), wrap - before_wrap, rough)
     for _ in range(120):
         world.step()
 
 
-@pytest.mark.parametrize("deployment", stamp_cases()[::7], ids=name_of)
-def test_very_long_streams(deployment: Deployment, require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), deployment)
+@every
+def test_very_long_streams(deployment):
+    core = core_of(deployment)
     world = World(core, random.Random(7), (1 << 32 - core.layout.tick_log2) - 500, False)
-    for _ in range(10_000):
+    for _ in range(3000):
         world.step()
 
 
-@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
+@every
 @FEW
 @given(data=st.data())
-def test_stamps_are_judged_as_the_reference_judges_them(
-    deployment: Deployment, data: st.DataObject, require_tool: Callable[[str], str]
-) -> None:
-    core = core_of(require_tool("gcc"), deployment)
+def test_stamps_are_judged_as_the_reference_judges_them(deployment, data):
+    core = core_of(deployment)
     layout = core.layout.stamp
     raw = data.draw(st.binary(min_size=layout.size, max_size=layout.size))
     assert core.stamp_check(raw) == fault(layout, raw)
@@ -162,12 +163,10 @@ def fault(layout: StampLayout, raw: bytes) -> int:
     return 0
 
 
-@pytest.mark.parametrize("deployment", stamp_cases()[::5], ids=name_of)
+@every
 @given(now=st.integers(0, 2**40), apart=st.integers(-(2**31), 2**31), value=st.integers(0, 0xFFFF))
-def test_ticks_and_the_clock_field(
-    deployment: Deployment, now: int, apart: int, value: int, require_tool: Callable[[str], str]
-) -> None:
-    core = core_of(require_tool("gcc"), deployment)
+def test_ticks_and_the_clock_field(deployment, now, apart, value):
+    core = core_of(deployment)
     scheme, bits = timed_scheme_of(deployment), 32 - core.layout.tick_log2
     apart >>= core.layout.tick_log2
     wrapped = apart if apart < 1 << bits - 1 else -apart
@@ -184,15 +183,14 @@ CARRYING = [("shlc", "sum", delta) for delta in (25, 24, 23, 22)]
 CARRYING += [("hlc", "sum", 25), ("hlc", "sum", 24), ("hlc", "pair", 22), ("shlc", "pair", 22)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("name", "carry", "delta"), CARRYING)
 @FEW
 @given(seed=st.integers(0, 2**32))
-def test_full_counters_carry_alike_in_firmware_objects_and_kernels(
-    name: str, carry: str, delta: int, seed: int, require_tool: Callable[[str], str]
-) -> None:
+def test_full_counters_carry_alike_in_firmware_objects_and_kernels(name, carry, delta, seed):
     """Bursts on clocks that keep epsilon: all three make the same stamps, and none is cut or misread."""
     settings = {"scheme": name, "carry": carry, "counter_bits": 2}
-    core, chance = core_of(require_tool("gcc"), described(8, 3, delta, settings)), random.Random(seed)
+    core, chance = core_of(described(8, 3, delta, settings)), random.Random(seed)
     scheme = timed_scheme_of(core.deployment)
     motes = [Mote(core, scheme, 0) for _ in range(3)]
     events, wires = [], []
@@ -228,12 +226,10 @@ def widths_of(scheme: TimedScheme) -> tuple[int, int, int, int, int, bool, bool]
 
 
 @pytest.mark.parametrize("entries", [0, 2], ids=["dpc2", "kn"])
-def test_half_the_range_of_a_cycle_long_tick_may_pass(
-    entries: int, require_tool: Callable[[str], str]
-) -> None:
-    """The top is INT32_MIN ahead of the clock then, whose negative is no int32_t: the sanitizer ends the process."""
+def test_half_the_range_of_a_cycle_long_tick_may_pass(entries):
+    """The top is INT32_MIN ahead of the clock then; its negative overflows: the sanitizer ends the process."""
     stamp = {"scheme": "kn", "entries": entries} if entries else {"scheme": "dpc2"}
-    core = core_of(require_tool("gcc"), described(0, 10, 10, stamp))
+    core = core_of(described(0, 10, 10, stamp))
     mote = Mote(core, timed_scheme_of(core.deployment), 7)
     first = mote.send()
     mote.rt += 2**31
@@ -242,12 +238,10 @@ def test_half_the_range_of_a_cycle_long_tick_may_pass(
     mote.send()
 
 
-@pytest.mark.parametrize("deployment", stamp_cases(), ids=name_of)
-def test_a_fault_leaves_stamps_that_others_can_read(
-    deployment: Deployment, require_tool: Callable[[str], str]
-) -> None:
-    """Entries beyond their range are no entries, and nothing spills into other fields."""
-    core, scheme = core_of(require_tool("gcc"), deployment), timed_scheme_of(deployment)
+@every
+def test_a_fault_leaves_stamps_that_others_can_read(deployment):
+    """Entries beyond their range are left out, and nothing spills into other fields."""
+    core, scheme = core_of(deployment), timed_scheme_of(deployment)
     layout, mask = core.layout.stamp, (1 << 32 - core.layout.tick_log2) - 1
     for fill, top in [(0xFFFF, 0), (0xFFFF, 0xFFFFFFFF), (0xAAAA, 0x12345678), (0, 0x80000000)]:
         state = core.state("stamp")
@@ -259,9 +253,9 @@ def test_a_fault_leaves_stamps_that_others_can_read(
             assert tick <= stamp.top <= tick + scheme.epsilon
 
 
-def test_a_new_epoch_forgets_all_but_the_counter(require_tool: Callable[[str], str]) -> None:
+def test_a_new_epoch_forgets_all_but_the_counter():
     deployment = stamp_deployments()[0]
-    core, scheme = core_of(require_tool("gcc"), deployment), timed_scheme_of(deployment)
+    core, scheme = core_of(deployment), timed_scheme_of(deployment)
     mote = Mote(core, scheme, 1000)
     mote.corrupt(5000, [3])
     mote.send()

@@ -4,8 +4,6 @@ import ctypes
 import dataclasses
 import json
 from binascii import crc_hqx
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -18,7 +16,7 @@ from packet_formats.messages import Data, Unknown, decode_message, encode_messag
 from packet_formats.records import RECORDS, Reason, members
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet, encode_packet
 from tests.firmware.bridge import ROOT, Buffer, Core, from_shorts, shorts
-from tests.firmware.cores import FIRMWARE_SCHEMES, core_of, described, number_of
+from tests.firmware.cores import FIRMWARE_SCHEMES, core_of, described
 from tests.packet_formats.strategies import packets
 
 VECTORS = json.loads((ROOT / "packet_formats" / "vectors.json").read_text())
@@ -31,9 +29,9 @@ COUNTERS = ("frames", "noise", "short", "crc", "escape", "long")
 
 
 @pytest.fixture(scope="session", params=[1, 2], ids=["tinyos1", "tinyos2"])
-def core(request: pytest.FixtureRequest, require_tool: Callable[[str], str]) -> Core:
+def core(request):
     """A core of each version; MICAz with one, MICA2 with the other stamp."""
-    return core_of(require_tool("gcc"), from_dict(LAYOUTS[request.param - 1]["deployment"]))
+    return core_of(from_dict(LAYOUTS[request.param - 1]["deployment"]))
 
 
 def framed(core: Core, packet: bytes) -> bytes:
@@ -82,16 +80,15 @@ def checked(core: Core, payload: bytes) -> int:
     return reason
 
 
-def one_of(vectors: dict[str, Any]) -> Any:
-    """Each layout is compiled. Fast: every third by TinyOS 1, the next by TinyOS 2: all schemes, both boards."""
-    network = vectors["deployment"]["network"]
-    slow = number_of(network["name"]) % 3 != network["tinyos"] - 1
-    return pytest.param(vectors, marks=[pytest.mark.wide] if slow else [], id=network["name"])
+EVERY = pytest.mark.parametrize(
+    "vectors", LAYOUTS, ids=[vectors["deployment"]["network"]["name"] for vectors in LAYOUTS]
+)
 
 
-@pytest.mark.parametrize("vectors", [one_of(vectors) for vectors in LAYOUTS])
-def test_golden_vectors(vectors: dict[str, Any], require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), from_dict(vectors["deployment"]))
+@pytest.mark.few(11)
+@EVERY
+def test_golden_vectors(vectors):
+    core = core_of(from_dict(vectors["deployment"]))
     for vector in vectors["messages"]:
         plain, payload, frame = (
             vector["message"],
@@ -115,14 +112,14 @@ def test_golden_vectors(vectors: dict[str, Any], require_tool: Callable[[str], s
 
 
 def names_no_mote(core: Core, payload: bytes) -> bool:
-    """A mote knows how many motes there are; the reference looks at widths alone."""
+    """A mote knows the number of motes; the reference checks only widths."""
     if core.deployment.stamp.scheme != "last-sender":
         return False
     source, sequence = core.layout.stamp.unpack(payload[core.layout.stamp_at : core.layout.receipts_at])
     return source >= core.deployment.network.motes or sequence > 255
 
 
-def test_golden_headers_of_data(core: Core) -> None:
+def test_golden_headers_of_data(core):
     """The head, written by itself; hops beyond three are three, and of the boot count three bits remain."""
     length = core.layout.length
     for source, sequence, boot, hops, in_sync in [(5, 9, 7, 0, 1), (200, 255, 8, 3, 0), (0, 0, 13, 77, 1)]:
@@ -132,7 +129,7 @@ def test_golden_headers_of_data(core: Core) -> None:
         assert payload.bytes == bytes([source, sequence, flags]).ljust(length, b"\xff")
 
 
-def test_hops_are_counted_down_from_one_and_two(core: Core) -> None:
+def test_hops_are_counted_down_from_one_and_two(core):
     for hops, after in [(0, None), (1, 0), (2, 1), (3, 3)]:
         message = Data(1, 2, (0,) * len(core.layout.stamp.fields), boot=5, hops=hops)
         raw = encode_message(message, core.layout).data
@@ -146,12 +143,11 @@ def test_hops_are_counted_down_from_one_and_two(core: Core) -> None:
         assert payload.bytes == expected
 
 
-@pytest.mark.parametrize("index", [0, 4, 13, 20, 21, 24, 28, 33, 36, -8, -6, -1])
+@pytest.mark.few(11)
+@EVERY
 @given(data=st.data())
-def test_payloads_are_judged_as_the_reference_judges_them(
-    index: int, data: st.DataObject, require_tool: Callable[[str], str]
-) -> None:
-    core = core_of(require_tool("gcc"), from_dict(LAYOUTS[index]["deployment"]))
+def test_payloads_are_judged_as_the_reference_judges_them(vectors, data):
+    core = core_of(from_dict(vectors["deployment"]))
     layout = core.layout
     exact = st.sampled_from(sorted(layout.items_in)).flatmap(
         lambda length: st.binary(min_size=length, max_size=length)
@@ -166,11 +162,11 @@ def test_payloads_are_judged_as_the_reference_judges_them(
 
 
 @given(data=st.binary(max_size=255))
-def test_crc(core: Core, data: bytes) -> None:
+def test_crc(core, data):
     assert core.call("cw_crc16", data, len(data), returns=ctypes.c_uint16) == crc_hqx(data, 0)
 
 
-def test_crc_step_by_step(core: Core) -> None:
+def test_crc_step_by_step(core):
     for crc in (*range(0, 0x10000, 251), 0xFFFF):
         for byte in (0, 1, 0x7D, 0x80, 0xFF):
             found = core.call("cw_crc16_add", crc, byte, returns=ctypes.c_uint16)
@@ -180,7 +176,7 @@ def test_crc_step_by_step(core: Core) -> None:
 @given(packet=st.binary(max_size=255))
 @example(packet=b"\x7e" * 254)
 @example(packet=b"\x7d" * 2)
-def test_framer(core: Core, packet: bytes) -> None:
+def test_framer(core, packet):
     expected = encode_frame(packet) if 2 <= len(packet) <= 254 else b""
     assert framed(core, packet) == expected
 
@@ -203,7 +199,7 @@ pieces = st.one_of(
 @example(parts=[b"\x7e", b"a" * 256, b"\x7d\x7e"], cuts=7)
 @example(parts=[b"\x7e", b"a" * 255, b"\x7d\x7e"], cuts=7)
 @example(parts=[b"\x7d\x7e\x7d\x7e"], cuts=1)
-def test_deframer_equals_the_reference_on_any_stream(core: Core, parts: list[bytes], cuts: int) -> None:
+def test_deframer_equals_the_reference_on_any_stream(core, parts, cuts):
     line, reference, deframer = b"".join(parts), FrameDecoder(), core.state("deframer")
     for at in range(0, len(line), cuts):
         chunk = line[at : at + cuts]
@@ -214,7 +210,7 @@ def test_deframer_equals_the_reference_on_any_stream(core: Core, parts: list[byt
     assert found == {name: drops[name].count for name in found}
 
 
-def test_after_lost_bytes_the_deframer_waits_for_a_flag(core: Core) -> None:
+def test_after_lost_bytes_the_deframer_waits_for_a_flag(core):
     deframer, frame = core.state("deframer"), encode_frame(b"\x42hello")
     assert deframed(core, deframer, frame[:5]) == []
     core.call("cw_deframer_resync", deframer, returns=ctypes.c_int)
@@ -275,7 +271,7 @@ hostile = st.one_of(
 @example(packet=b"")
 @example(packet=b"\x41")
 @example(packet=b"\x44")
-def test_packets_are_read_exactly_or_refused(core: Core, packet: bytes) -> None:
+def test_packets_are_read_exactly_or_refused(core, packet):
     kind, expected = expected_parse(packet, core.layout.tinyos)
     found, (dest, source, type_, group, length, at, wants_ack, token) = parsed(core, packet)
     assert found == kind
@@ -301,7 +297,7 @@ def test_packets_are_read_exactly_or_refused(core: Core, packet: bytes) -> None:
         assert token == packet[1]
 
 
-def test_an_oversize_message_is_not_built(core: Core) -> None:
+def test_an_oversize_message_is_not_built(core):
     limit = PAYLOAD_LIMIT[core.layout.tinyos]
     for length in (limit + 1, 255):
         assert built(core, ActiveMessage(core.layout.tinyos, 1, 2, 3, bytes(length))) == b""
@@ -318,9 +314,9 @@ def test_an_oversize_message_is_not_built(core: Core) -> None:
         (1, "7e 40 11 dc 0f 7e"),
     ],
 )
-def test_frames_seen_from_tinyos_gateways(tinyos: int, line: str, require_tool: Callable[[str], str]) -> None:
+def test_frames_seen_from_tinyos_gateways(tinyos, line):
     core, frame = (
-        core_of(require_tool("gcc"), from_dict(LAYOUTS[tinyos - 1]["deployment"])),
+        core_of(from_dict(LAYOUTS[tinyos - 1]["deployment"])),
         bytes.fromhex(line),
     )
     [(length, packet)] = deframed(core, core.state("deframer"), frame)
@@ -354,8 +350,8 @@ AIR = [
 ]
 
 
-def air_core(gcc: str, board: str, tinyos: int) -> Core:
-    return core_of(gcc, described(7, 10, 10, {"scheme": "shlc"}, board=board, tinyos=tinyos))
+def air_core(board: str, tinyos: int) -> Core:
+    return core_of(described(7, 10, 10, {"scheme": "shlc"}, board=board, tinyos=tinyos))
 
 
 def heard(core: Core, frame: bytes) -> tuple[int, list[int]]:
@@ -365,15 +361,8 @@ def heard(core: Core, frame: bytes) -> tuple[int, list[int]]:
 
 
 @pytest.mark.parametrize(("board", "tinyos", "message", "number", "line"), AIR)
-def test_on_the_air(
-    board: str,
-    tinyos: int,
-    message: ActiveMessage,
-    number: int,
-    line: str,
-    require_tool: Callable[[str], str],
-) -> None:
-    core, frame = air_core(require_tool("gcc"), board, tinyos), bytes.fromhex(line)
+def test_on_the_air(board, tinyos, message, number, line):
+    core, frame = air_core(board, tinyos), bytes.fromhex(line)
     size = core.sizes["air_header"]
     out = Buffer(size, b"\xff" * size)
     fields = [message.dest, message.source or 0, message.type, message.group, len(message.data)]
@@ -387,8 +376,8 @@ def test_on_the_air(
 
 
 @pytest.mark.parametrize("tinyos", [1, 2])
-def test_frames_of_other_protocols_are_refused(tinyos: int, require_tool: Callable[[str], str]) -> None:
-    core = air_core(require_tool("gcc"), "micaz", tinyos)
+def test_frames_of_other_protocols_are_refused(tinyos):
+    core = air_core("micaz", tinyos)
     good = next(
         bytes.fromhex(line) for board, version, _, _, line in AIR if (board, version) == ("micaz", tinyos)
     )
@@ -413,8 +402,8 @@ def test_frames_of_other_protocols_are_refused(tinyos: int, require_tool: Callab
 
 
 @pytest.mark.parametrize("tinyos", [1, 2])
-def test_lengths_on_the_cc1000(tinyos: int, require_tool: Callable[[str], str]) -> None:
-    core = air_core(require_tool("gcc"), "mica2", tinyos)
+def test_lengths_on_the_cc1000(tinyos):
+    core = air_core("mica2", tinyos)
     for length in range(256):
         raw = bytearray(8)
         raw[4] = length
@@ -424,8 +413,8 @@ def test_lengths_on_the_cc1000(tinyos: int, require_tool: Callable[[str], str]) 
 @pytest.mark.parametrize(
     "vector", VECTORS["records"], ids=lambda v: f"{v['message']['name']}-tinyos{v['tinyos']}"
 )
-def test_golden_records(vector: dict[str, Any], require_tool: Callable[[str], str]) -> None:
-    core = core_of(require_tool("gcc"), from_dict(LAYOUTS[vector["tinyos"] - 1]["deployment"]))
+def test_golden_records(vector):
+    core = core_of(from_dict(LAYOUTS[vector["tinyos"] - 1]["deployment"]))
     plain, payload = vector["message"], bytes.fromhex(vector["payload"])
     record = next(r for r in RECORDS if r.__name__.lower() == plain["name"])
     values = [plain[member.name] for member in members(record)]

@@ -31,7 +31,7 @@ volatile uint32_t after = 0x55667788;
 int main(void) {{ for (;;) before += after{use}; }}
 """
 
-# Notes its arguments, keeps the image it is given, and fails as many times as told.
+# Notes its arguments, keeps the image it is given, and fails as many times as the test asks for.
 AVRDUDE = """#!/bin/sh
 set -eu
 echo "$*" >> "$LOG/calls"

@@ -46,7 +46,7 @@ def cortex_m(require_tool: Tool) -> list[str]:
 
 
 @pytest.fixture(params=["atmega328p", "atmega256rfr2", "cortex-m3"])
-def compiler(request: pytest.FixtureRequest, require_tool: Tool) -> list[str]:
+def compiler(request, require_tool):
     """A compiler for a processor that is not ours, of C and of C++."""
     found = cortex_m(require_tool)
     if request.param != "cortex-m3":
@@ -67,7 +67,7 @@ def compile_core(compiler: Sequence[str], deployment: Deployment, folder: Path) 
     return objects
 
 
-def test_every_public_name_has_our_prefix(require_tool: Tool, tmp_path: Path) -> None:
+def test_every_public_name_has_our_prefix(require_tool, tmp_path):
     for header in public_headers():
         text = header.read_text()
         assert f"#define CW_{header.stem.upper()}_H" in text
@@ -80,7 +80,7 @@ def test_every_public_name_has_our_prefix(require_tool: Tool, tmp_path: Path) ->
     assert [name for name in defined if not name.startswith("cw_")] == []
 
 
-def test_each_header_stands_alone_and_is_c_plus_plus_too(require_tool: Tool, tmp_path: Path) -> None:
+def test_each_header_stands_alone_and_is_c_plus_plus_too(require_tool, tmp_path):
     for header in public_headers():
         source = tmp_path / "one.c"
         source.write_text(f"#include <causeway/{header.name}>\n")
@@ -89,8 +89,8 @@ def test_each_header_stands_alone_and_is_c_plus_plus_too(require_tool: Tool, tmp
             run([*command, *includes(XBEE), "-fsyntax-only", source])
 
 
-def test_each_header_is_c_plus_plus_of_98_on_the_avr(require_tool: Tool, tmp_path: Path) -> None:
-    """The language of avr-g++ 5 if nobody names another. Its stdint.h keeps UINT32_C and the like from such C++."""
+def test_each_header_is_c_plus_plus_of_98_on_the_avr(require_tool, tmp_path):
+    """The default language of avr-g++ 5. Its stdint.h keeps UINT32_C and the like from such C++."""
     source = tmp_path / "one.cpp"
     for header in public_headers():
         source.write_text(f"#include <causeway/{header.name}>\n")
@@ -98,8 +98,8 @@ def test_each_header_is_c_plus_plus_of_98_on_the_avr(require_tool: Tool, tmp_pat
         run([*command, *includes(CLOCKED), source])
 
 
-def test_with_mics_the_calls_are_there_only_for_who_seals(require_tool: Tool, tmp_path: Path) -> None:
-    """They make and check none: a program that does not know would believe anybody, and be refused by everybody."""
+def test_with_mics_the_calls_are_there_only_for_who_seals(require_tool, tmp_path):
+    """The calls make and check no MIC: their caller would believe any sender, and every mote would refuse it."""
     sealed = replace(CLOCKED, security=SecuritySettings(4, "site.key"))
     source = tmp_path / "one.c"
     source.write_text("#include <causeway/mote.h>\n")
@@ -113,7 +113,7 @@ def test_with_mics_the_calls_are_there_only_for_who_seals(require_tool: Tool, tm
     assert "cw_mote_send" in symbols([require_tool("nm")], objects, "T")
 
 
-def test_the_headers_are_plain_enough_for_nesc(require_tool: Tool, tmp_path: Path) -> None:
+def test_the_headers_are_plain_enough_for_nesc(require_tool, tmp_path):
     """nesC has no _Bool, no `true`, and no declaration after a statement. TinyOS brings its own bool."""
     source = tmp_path / "all.c"
     lines = ["#define DEPUTY_STAGE1_INCLUDED", "#include <stdint.h>", "typedef uint8_t bool;"]
@@ -125,7 +125,7 @@ def test_the_headers_are_plain_enough_for_nesc(require_tool: Tool, tmp_path: Pat
         run([require_tool("gcc"), *flags, *includes(deployment), source])
 
 
-def test_the_manifests_are_of_this_version() -> None:
+def test_the_manifests_are_of_this_version():
     manifest = json.loads((CORE / "library.json").read_text())
     properties = dict(line.split("=", 1) for line in (CORE / "library.properties").read_text().splitlines())
     assert manifest["version"] == properties["version"] == __version__
@@ -134,7 +134,8 @@ def test_the_manifests_are_of_this_version() -> None:
         assert (CORE / header).exists()
 
 
-def test_the_sketch_and_the_core_compile_for_other_processors(compiler: list[str], tmp_path: Path) -> None:
+@pytest.mark.few(1)
+def test_the_sketch_and_the_core_compile_for_other_processors(compiler, tmp_path):
     compile_core(compiler, XBEE, tmp_path)
     stubs = includes(XBEE, STUBS / "arduino")
     sketch = [*compiler, "-std=gnu++11", "-fno-exceptions", "-x", "c++", "-include", "Arduino.h", *stubs]
@@ -142,9 +143,7 @@ def test_the_sketch_and_the_core_compile_for_other_processors(compiler: list[str
 
 
 @pytest.mark.parametrize(("deployment", "ram", "flash"), [(XBEE, 155, 1300), (CLOCKED, 235, 3900)])
-def test_what_a_stamp_takes(
-    require_tool: Tool, tmp_path: Path, deployment: Deployment, ram: int, flash: int
-) -> None:
+def test_what_a_stamp_takes(require_tool, tmp_path, deployment, ram, flash):
     """docs/reference/library.md says it."""
     compiler = [require_tool("avr-gcc"), "-mmcu=atmega328p", "-Os"]
     probe = tmp_path / "probe.c"
@@ -158,7 +157,8 @@ def test_what_a_stamp_takes(
     assert int(totals[0]) < flash
 
 
-def test_the_sketch_with_arduinos_own_core(require_tool: Tool, tmp_path: Path) -> None:
+@pytest.mark.wide
+def test_the_sketch_with_arduinos_own_core(require_tool, tmp_path):
     if not ARDUINO.exists():
         require_tool("arduino-core-avr")
     flags = ["-mmcu=atmega328p", "-DF_CPU=16000000L", "-DARDUINO=10807", "-DARDUINO_ARCH_AVR", "-Os", "-w"]
@@ -178,7 +178,7 @@ def test_the_sketch_with_arduinos_own_core(require_tool: Tool, tmp_path: Path) -
 
 
 @pytest.fixture(scope="module")
-def talk(require_tool: Tool, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int, int, bytes], bytes]:
+def talk(require_tool, tmp_path_factory):
     """What the sketch, as mote `mote`, sends in `count` messages if it hears these bytes first."""
     folder = tmp_path_factory.mktemp("sketch")
     compiler = [require_tool("clang"), *WARNINGS]
@@ -207,7 +207,7 @@ def read(line: bytes) -> list[Data]:
     return found
 
 
-def test_the_sketch_runs_and_the_base_station_reads_it(talk: Callable[[int, int, bytes], bytes]) -> None:
+def test_the_sketch_runs_and_the_base_station_reads_it(talk):
     first = talk(0, 3, b"")
     noise = b"\x7e\x42\x7e garbage \x7e"
     second = talk(1, 1, noise + first + first)
@@ -222,13 +222,13 @@ def test_the_sketch_runs_and_the_base_station_reads_it(talk: Callable[[int, int,
     assert answer.stamp[0] == 4  # of mote 0 it knows sequence 3 and what came before
 
 
-def test_a_sketch_without_its_peers_knows_nothing_of_them(talk: Callable[[int, int, bytes], bytes]) -> None:
+def test_a_sketch_without_its_peers_knows_nothing_of_them(talk):
     damaged = talk(0, 3, b"").replace(b"\x42", b"\x43")
     for heard in (b"", damaged, talk(1, 2, b"")):  # nobody, noise, itself
         assert set(read(talk(1, 1, heard))[0].stamp) == {0}
 
 
 @pytest.mark.parametrize(("name", "source"), [("contiki", "stamped.c"), ("zephyr", "main.c")])
-def test_the_examples_for_other_systems_compile(require_tool: Tool, name: str, source: str) -> None:
+def test_the_examples_for_other_systems_compile(require_tool, name, source):
     flags = ["-std=gnu11", *WARNINGS, "-Wno-unused-parameter", *includes(CLOCKED, STUBS / name)]
     run([*cortex_m(require_tool), *flags, "-DCONFIG_MOTE_ID=3", "-fsyntax-only", EXAMPLES / name / source])

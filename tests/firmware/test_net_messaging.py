@@ -15,10 +15,10 @@ from packet_formats.records import Arrived, Beacon, Command, Downlink, Health
 from tests.firmware.net_world import HZ, Node, World, frame_of, give, library
 
 
-def network(gcc: str, deployment: Deployment, motes: int, **options: Any) -> tuple[World, Node, list[Node]]:
+def network(deployment: Deployment, motes: int, **options: Any) -> tuple[World, Node, list[Node]]:
     world = World(deployment, **options)
-    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes, 20)
-    mote = library(gcc, deployment, "mote")
+    gateway = world.add(library(deployment, "gateway"), deployment.network.motes, 20)
+    mote = library(deployment, "mote")
     return world, gateway, [world.add(mote, i, 40 - 15 * (i % 6)) for i in range(motes)]
 
 
@@ -52,8 +52,8 @@ class Air:
         self.frames.append((node.id, payload[0], payload[layout.sequence_at], flags >> 6, payload, age))
 
 
-def test_relays_within_the_hop_budget(gcc: str, meadow: Deployment) -> None:
-    world, gateway, motes = network(gcc, meadow, 3)
+def test_relays_within_the_hop_budget(meadow):
+    world, gateway, motes = network(meadow, 3)
     world.chain([gateway, *motes])
     world.run(10)
     air = Air(world)
@@ -65,7 +65,7 @@ def test_relays_within_the_hop_budget(gcc: str, meadow: Deployment) -> None:
     for sender, source, sequence, hops, payload, age in air.frames:
         ways.setdefault((source, sequence), []).append((sender, hops, payload))
         assert age <= meadow.clock.delta
-    # One hop: nobody passes it on. Two: mote 0 does. Three: mote 1, then mote 0.
+    # One hop: no mote forwards it. Two: mote 0 does. Three: mote 1, then mote 0.
     expected = {0: [(0, 0)], 1: [(1, 1), (0, 0)], 2: [(2, 2), (1, 1), (0, 0)]}
     for (source, _), way in ways.items():
         assert list(dict.fromkeys(copy[:2] for copy in way)) == expected[source]
@@ -84,8 +84,8 @@ def test_relays_within_the_hop_budget(gcc: str, meadow: Deployment) -> None:
     assert motes[1].messages["echoes"] > 0
 
 
-def test_deadline_of_a_relay(gcc: str, meadow: Deployment) -> None:
-    world, gateway, (mote,) = network(gcc, meadow, 1)
+def test_deadline_of_a_relay(meadow):
+    world, gateway, (mote,) = network(meadow, 1)
     world.run(10)
     air, before = Air(world), mote.messages
     delta = meadow.clock.delta
@@ -104,9 +104,9 @@ def test_deadline_of_a_relay(gcc: str, meadow: Deployment) -> None:
     assert gateway.in_sync
 
 
-def one_way(gcc: str, deployment: Deployment) -> tuple[World, Node, Node]:
+def one_way(deployment: Deployment) -> tuple[World, Node, Node]:
     """A mote in sync that the gateway does not hear, and that sends nothing of its own."""
-    world, gateway, (mote,) = network(gcc, deployment, 1)
+    world, gateway, (mote,) = network(deployment, 1)
     world.run(12)
     give(mote, Downlink(0, 1, 0, Command.RATE, 0))
     world.run(1)
@@ -124,9 +124,9 @@ def arrived(deployment: Deployment, source: int, number: int) -> Arrived:
     return Arrived(source, number | (layout_of(deployment).hash & 31) << 11)
 
 
-def test_repeats_until_it_is_taken(gcc: str, meadow: Deployment) -> None:
-    """A message goes out again, within delta, until somebody nearer to the gateway is heard sending it."""
-    world, _, mote = one_way(gcc, meadow)
+def test_repeats_until_it_is_taken(meadow):
+    """A message goes out again, within delta, until the mote hears a node nearer to the gateway forward it."""
+    world, _, mote = one_way(meadow)
     air = Air(world)
     give(mote, data_now(mote, sequence=1, hops=2))
     world.run(0.5)
@@ -150,9 +150,9 @@ def test_repeats_until_it_is_taken(gcc: str, meadow: Deployment) -> None:
     assert mote.messages["suppressed"] == suppressed + 1
 
 
-def test_asks_those_as_far_when_nobody_nearer_takes_it(gcc: str, meadow: Deployment) -> None:
+def test_asks_those_as_far_when_nobody_nearer_takes_it(meadow):
     """Distances are guesses. Who had left a message to others takes a later copy that has enough hops."""
-    world, _, mote = one_way(gcc, meadow)
+    world, _, mote = one_way(meadow)
     air = Air(world)
     give(mote, data_now(mote, sequence=1, hops=2))
     world.run(0.5)
@@ -174,9 +174,9 @@ def test_asks_those_as_far_when_nobody_nearer_takes_it(gcc: str, meadow: Deploym
 
 
 @pytest.mark.parametrize("sign", ["as near", "arrived", "another boot", "another layout", "unrelated"])
-def test_leaves_it_to_who_was_first(gcc: str, meadow: Deployment, sign: str) -> None:
+def test_leaves_it_to_who_was_first(meadow, sign):
     """A relay that waits keeps quiet when the message was passed on from as near, or is at the gateway."""
-    world, _, mote = one_way(gcc, meadow)
+    world, _, mote = one_way(meadow)
     air, message = Air(world), data_now(mote, sequence=1, hops=2)
     give(mote, message)
     heard: dict[str, Any] = {
@@ -191,8 +191,8 @@ def test_leaves_it_to_who_was_first(gcc: str, meadow: Deployment, sign: str) -> 
     assert bool(copies(air, 1)) == (sign not in ("as near", "arrived"))
 
 
-def test_the_gateway_says_what_arrived(gcc: str, meadow: Deployment) -> None:
-    world, gateway, _ = network(gcc, meadow, 0)
+def test_the_gateway_says_what_arrived(meadow):
+    world, gateway, _ = network(meadow, 0)
     world.run(5)
     told: list[bytes] = []
     world.on_air = lambda node, frame, end: (
@@ -212,9 +212,9 @@ def test_the_gateway_says_what_arrived(gcc: str, meadow: Deployment) -> None:
     assert len(told) == 2
 
 
-def test_delivers_over_bad_links(gcc: str, meadow: Deployment) -> None:
+def test_delivers_over_bad_links(meadow):
     """Of four frames one is lost on each link: over three hops, 42% would arrive without repeats."""
-    world, gateway, motes = network(gcc, meadow, 3, loss=0.25)
+    world, gateway, motes = network(meadow, 3, loss=0.25)
     world.chain([gateway, *motes])
     world.run(30)
     sent: set[tuple[int, int]] = set()
@@ -233,9 +233,9 @@ def test_delivers_over_bad_links(gcc: str, meadow: Deployment) -> None:
     assert len(got & sent) > 0.97 * len(sent)
 
 
-def test_nothing_goes_out_late(gcc: str, meadow: Deployment) -> None:
+def test_nothing_goes_out_late(meadow):
     """The channel is busy for longer than delta again and again."""
-    world, _, motes = network(gcc, meadow, 4)
+    world, _, motes = network(meadow, 4)
     world.run(10)
     air = Air(world)
     for _ in range(40):
@@ -251,8 +251,8 @@ def test_nothing_goes_out_late(gcc: str, meadow: Deployment) -> None:
         assert counted["full"] + counted["failed"] == 0
 
 
-def test_copies_echoes_and_strangers(gcc: str, meadow: Deployment) -> None:
-    world, _, (mote,) = network(gcc, meadow, 1)
+def test_copies_echoes_and_strangers(meadow):
+    world, _, (mote,) = network(meadow, 1)
     world.run(10)
     before = mote.messages
 
@@ -285,9 +285,9 @@ def test_copies_echoes_and_strangers(gcc: str, meadow: Deployment) -> None:
 
 
 @pytest.mark.wide
-def test_idle_for_most_of_a_day(gcc: str, meadow: Deployment) -> None:
+def test_idle_for_most_of_a_day(meadow):
     """More than half the clock's range after its last event a mote's events are in the present tick again."""
-    world, _, (mote,) = network(gcc, meadow, 1)
+    world, _, (mote,) = network(meadow, 1)
     world.run(30)
     give(mote, Downlink(0, 1, 0, Command.RATE, 0))
     world.run(19 * 3600)
@@ -304,10 +304,10 @@ def test_idle_for_most_of_a_day(gcc: str, meadow: Deployment) -> None:
     assert all((now - tick) % (1 << 16) <= 1 for tick, now in sent)
 
 
-def test_out_of_sync(gcc: str, meadow: Deployment) -> None:
+def test_out_of_sync(meadow):
     """Without a root a mote says so and is not merged; others pass on what it sends."""
     world = World(meadow)
-    mote = library(gcc, meadow, "mote")
+    mote = library(meadow, "mote")
     a, b = world.add(mote, 0), world.add(mote, 1)
     seen: list[int] = []
     kinds: set[str] = set()
@@ -322,8 +322,8 @@ def test_out_of_sync(gcc: str, meadow: Deployment) -> None:
     assert a.get("host_leds") & 1
 
 
-def test_health_is_relayed(gcc: str, meadow: Deployment) -> None:
-    world, gateway, motes = network(gcc, meadow, 3)
+def test_health_is_relayed(meadow):
+    world, gateway, motes = network(meadow, 3)
     world.chain([gateway, *motes])
     world.run(90)
     health = [message for _, _, message in gateway.pairs() if isinstance(message, Health)]
@@ -334,13 +334,13 @@ def test_health_is_relayed(gcc: str, meadow: Deployment) -> None:
         assert all(message.layout == layout_of(meadow).hash for message in own)
 
 
-def test_health_of_every_id_is_new_once(gcc: str, meadow: Deployment) -> None:
+def test_health_of_every_id_is_new_once(meadow):
     """Mote 5 and mote 32773 report at the same time, and so does a mote whose last message has a number like it."""
     tables = meadow.to_dict()
     large = from_dict(
         tables | {"network": tables["network"] | {"motes": 40000}, "clock": tables["clock"] | {"root": 40000}}
     )
-    world, _, (mote,) = network(gcc, large, 1)
+    world, _, (mote,) = network(large, 1)
     world.run(10)
     number = 1
     give(mote, data_now(mote, source=33000, sequence=number, hops=0))
@@ -360,7 +360,7 @@ SCHEMES = {
 
 
 @pytest.mark.parametrize("name", ["shlc", pytest.param("kn", marks=pytest.mark.wide)])
-def test_stamps_order_what_is_causally_ordered(gcc: str, name: str) -> None:
+def test_stamps_order_what_is_causally_ordered(name):
     """Truth from the flight recorders, keys from what the gateway handed up. Clocks are as far apart as G1 allows."""
     deployment = from_dict(
         {
@@ -369,7 +369,7 @@ def test_stamps_order_what_is_causally_ordered(gcc: str, name: str) -> None:
             "stamp": SCHEMES[name],
         }
     )
-    world, gateway, motes = network(gcc, deployment, 6, loss=0.05)
+    world, gateway, motes = network(deployment, 6, loss=0.05)
     # Motes 0..2 hear the gateway, all hear their neighbours in a ring.
     links = {(i, (i + 1) % 6) for i in range(6)} | {(i, 6) for i in range(3)}
     world.links = links | {(b, a) for a, b in links}
@@ -415,9 +415,9 @@ def test_stamps_order_what_is_causally_ordered(gcc: str, name: str) -> None:
     assert all(mote.messages["full"] == 0 for mote in motes)
 
 
-def test_a_radio_that_answers_too_late(gcc: str, meadow: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_radio_that_answers_too_late(meadow, monkeypatch):
     """The outbox has given its frame up by then, and others after it: none of them is reported again."""
-    world, _, (mote,) = network(gcc, meadow, 1)
+    world, _, (mote,) = network(meadow, 1)
     world.run(20)
     monkeypatch.setattr(world, "request", lambda node: None)
     before = mote.messages
@@ -434,7 +434,7 @@ def test_a_radio_that_answers_too_late(gcc: str, meadow: Deployment, monkeypatch
     assert mote.messages["sent"] > before["sent"]
 
 
-def sends_at_once(gcc: str, scheme: str, asked: int) -> tuple[list[int], list[int]]:
+def sends_at_once(scheme: str, asked: int) -> tuple[list[int], list[int]]:
     """Ask a mote for several sends at once, early in a tick of 31 ms: the ticks of its sends, and which went when."""
     deployment = from_dict(
         {
@@ -443,7 +443,7 @@ def sends_at_once(gcc: str, scheme: str, asked: int) -> tuple[list[int], list[in
             "stamp": {"scheme": scheme},
         }
     )
-    world, _, (mote,) = network(gcc, deployment, 1)
+    world, _, (mote,) = network(deployment, 1)
     world.run(12)
     give(mote, Downlink(0, 1, 0, Command.RATE, 0))
     world.run(1)
@@ -470,7 +470,7 @@ def sends_at_once(gcc: str, scheme: str, asked: int) -> tuple[list[int], list[in
         ),
     ],
 )
-def test_what_names_a_send_by_its_tick_sends_once_a_tick(gcc: str, scheme: str, ticks: list[int]) -> None:
-    found, order = sends_at_once(gcc, scheme, 4)
+def test_what_names_a_send_by_its_tick_sends_once_a_tick(scheme, ticks):
+    found, order = sends_at_once(scheme, 4)
     assert [tick - found[0] for tick in found] == ticks
     assert order == [0, 1, 2, 3]

@@ -74,9 +74,9 @@ class Told:
         if not descriptor(name).is_ordered
     ],
 )
-def test_stamps_are_the_programs_of_what_happened(gcc: str, scheme: str) -> None:
+def test_stamps_are_the_programs_of_what_happened(scheme):
     """Over two hops, with loss, until the numbers begin again."""
-    world, gateway, motes = network(gcc, deployed(scheme), MOTES, loss=0.05)
+    world, gateway, motes = network(deployed(scheme), MOTES, loss=0.05)
     links = {(i, (i + 1) % MOTES) for i in range(MOTES)} | {(i, MOTES) for i in range(3)}
     world.links = links | {(b, a) for a, b in links}
     told = Told(world)
@@ -96,9 +96,9 @@ def test_stamps_are_the_programs_of_what_happened(gcc: str, scheme: str) -> None
     assert sum(mote.messages["foreign"] for mote in motes) == 0
 
 
-def test_a_mote_that_regains_the_time_starts_anew(gcc: str) -> None:
+def test_a_mote_that_regains_the_time_starts_anew():
     """A barrier's sends out of sync touch nothing; the first in sync comes after a silence, and says so."""
-    world, gateway, motes = network(gcc, deployed("barrier"), 3)
+    world, gateway, motes = network(deployed("barrier"), 3)
     told = Told(world)
     world.run(20)
     for mote in motes:
@@ -123,10 +123,10 @@ def heard(source: int, sequence: int, **fields: Any) -> Data:
     return Data(source, sequence, (0,) * (MOTES - 1), data=bytes(4), **fields)
 
 
-def test_a_message_without_a_clock_has_a_share_of_delta_at_each_hop(gcc: str) -> None:
+def test_a_message_without_a_clock_has_a_share_of_delta_at_each_hop():
     """41 ms: the third of delta, from when it was heard; so three hops keep delta, though none knows its age."""
     deployment = deployed("vector")
-    world, _, (mote,) = network(gcc, deployment, 1)
+    world, _, (mote,) = network(deployment, 1)
     world.run(10)
     passed: list[tuple[int, float]] = []
     layout = layout_of(deployment)
@@ -149,9 +149,9 @@ def test_a_message_without_a_clock_has_a_share_of_delta_at_each_hop(gcc: str) ->
     assert [sequence for sequence, _ in passed] == [1, 2]
 
 
-def test_own_messages_have_a_share_as_well(gcc: str) -> None:
+def test_own_messages_have_a_share_as_well():
     deployment = deployed("last-sender")
-    world, _, motes = network(gcc, deployment, 4)
+    world, _, motes = network(deployment, 4)
     world.run(10)
     stamped: dict[tuple[int, int], float] = {}
     ages: list[float] = []
@@ -174,26 +174,3 @@ def test_own_messages_have_a_share_as_well(gcc: str) -> None:
     assert sum(mote.messages["late"] for mote in motes) > 3
     assert len(ages) > 20
     assert max(ages) <= 32 * 2**7 / HZ / 3
-
-
-def test_names_outlast_an_epoch(gcc: str) -> None:
-    """Time starts afresh, and nobody is heard any more: the counters stay where they were."""
-    deployment = deployed("vector")
-    world, gateway, motes = network(gcc, deployment, 3)
-    world.run(30)
-    told: list[tuple[int, ...]] = []
-    layout = layout_of(deployment)
-
-    def air(node: Node, frame: Any, end: float) -> None:
-        if frame.type == layout.am_type and frame.data[0] == node.id == 0:
-            told.append(layout.stamp.unpack(bytes(frame.data[layout.stamp_at : layout.receipts_at])))
-
-    world.on_air = air
-    world.run(5)
-    epoch = motes[0].c.timesync_epoch()
-    for node in (gateway, *motes[1:]):
-        node.die()
-    motes[0].c.messaging_on_epoch(epoch + 1)
-    world.run(10)
-    assert len(told) > 4
-    assert told[-1][0] >= told[0][0] > 5

@@ -17,8 +17,8 @@ WANTED = (StartCause.POWER_ON, StartCause.BUTTON, StartCause.DEBUGGER, StartCaus
 class Starts:
     """restarts.c in one memory, which no reset clears."""
 
-    def __init__(self, gcc: str, deployment: Deployment) -> None:
-        self.c = ctypes.CDLL(str(library(gcc, deployment, "mote")))
+    def __init__(self, deployment: Deployment) -> None:
+        self.c = ctypes.CDLL(str(library(deployment, "mote")))
         self.c.clock_now.restype = ctypes.c_uint32
         self.begin(StartCause.POWER_ON)
 
@@ -40,8 +40,8 @@ class Starts:
 
 
 @pytest.fixture
-def starts(gcc: str, meadow: Deployment) -> Starts:
-    return Starts(gcc, meadow)
+def starts(meadow):
+    return Starts(meadow)
 
 
 def waits(starts: Starts, causes: Iterable[StartCause]) -> list[float]:
@@ -49,12 +49,12 @@ def waits(starts: Starts, causes: Iterable[StartCause]) -> list[float]:
 
 
 @pytest.mark.parametrize("cause", BAD)
-def test_each_restart_of_a_row_waits_twice_as_long(starts: Starts, cause: StartCause) -> None:
+def test_each_restart_of_a_row_waits_twice_as_long(starts, cause):
     assert waits(starts, [cause] * 15) == [0, 0, *(2**i for i in range(11)), 1024, 1024]
 
 
 @pytest.mark.parametrize("cause", WANTED)
-def test_somebody_who_wants_a_start_need_not_wait(starts: Starts, cause: StartCause) -> None:
+def test_somebody_who_wants_a_start_need_not_wait(starts, cause):
     assert waits(starts, [StartCause.WATCHDOG] * 5)[-1] == 4
     assert waits(starts, [cause, StartCause.WATCHDOG, StartCause.WATCHDOG, StartCause.WATCHDOG]) == [
         0,
@@ -64,7 +64,7 @@ def test_somebody_who_wants_a_start_need_not_wait(starts: Starts, cause: StartCa
     ]
 
 
-def test_a_node_that_ran_for_a_minute_is_well(starts: Starts) -> None:
+def test_a_node_that_ran_for_a_minute_is_well(starts):
     assert waits(starts, [StartCause.BROWN_OUT] * 5)[-1] == 4
     starts.runs(59)
     assert starts.begin(StartCause.BROWN_OUT) == 8

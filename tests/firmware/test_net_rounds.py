@@ -1,5 +1,5 @@
-"""The network's time comes round after 36 hours. In a network with a key, what was recorded a round ago, or more, moves
-nobody: MICs and beacons hold the round. A recording is what somebody with the key would have sent then."""
+"""The network's time wraps after 36 hours, a round. In a network with a key, frames recorded a round ago or more have
+no effect: MICs and beacons include the round. A recording is a frame made with the key for that time."""
 
 import ctypes
 from dataclasses import replace
@@ -25,13 +25,13 @@ FORGED = len(MESSAGES) + 1  # the counter behind the others and `repaired`
 
 
 @pytest.fixture(scope="module")
-def sealed(meadow: Deployment) -> Deployment:
+def sealed(meadow):
     return replace(meadow, security=SecuritySettings(4, "site.key"), key=KEY)
 
 
 @pytest.fixture(scope="module")
-def libraries(gcc: str, sealed: Deployment) -> tuple[Path, Path]:
-    return library(gcc, sealed, "gateway"), library(gcc, sealed, "mote")
+def libraries(sealed):
+    return library(sealed, "gateway"), library(sealed, "mote")
 
 
 class Network:
@@ -50,7 +50,7 @@ class Network:
         self.world.run(seconds)
 
     def alone(self, node: Node) -> None:
-        """It hears nobody, and nobody hears it."""
+        """It hears no other node, and no other node hears it."""
         assert self.world.links is not None
         self.world.links = {link for link in self.world.links if node.id not in link}
 
@@ -86,7 +86,7 @@ class Network:
             self.run(0.01)
 
     def play_many(self, node: Node, ago: int, sequence: int, count: int = 6) -> None:
-        """Beacons of so many cycles ago, one in two seconds."""
+        """Beacons from `ago` cycles ago, one in two seconds."""
         for number in range(count):
             when = self.now(node) - ago
             self.play(node, self.beacon(when % (ROUNDS * WRAP), sequence=(sequence + number) % 65536))
@@ -111,7 +111,7 @@ def forged(node: Node) -> int:
 
 
 @pytest.fixture
-def network(sealed: Deployment, libraries: tuple[Path, Path]) -> Network:
+def network(sealed, libraries):
     """In its second round."""
     found = Network(sealed, libraries)
     found.run(BEFORE_WRAP + 40)
@@ -133,7 +133,7 @@ def sent(network: Network, node: Node, number: int, whole: int) -> list[ActiveMe
     ]
 
 
-def test_messages_of_a_round_ago_are_forged_and_those_of_now_are_not(network: Network) -> None:
+def test_messages_of_a_round_ago_are_forged_and_those_of_now_are_not(network):
     mote = network.motes[0]
     for number, rounds in enumerate((-1, 15, 30), 1):
         for message in sent(network, mote, number, network.now(mote) + rounds * WRAP):
@@ -148,9 +148,7 @@ def test_messages_of_a_round_ago_are_forged_and_those_of_now_are_not(network: Ne
     assert (forged(mote), mote.messages["received"]) == (before, received + 1)
 
 
-def test_a_message_is_right_on_both_sides_of_the_wrap(
-    sealed: Deployment, libraries: tuple[Path, Path]
-) -> None:
+def test_a_message_is_right_on_both_sides_of_the_wrap(sealed, libraries):
     network = Network(sealed, libraries)
     network.run(BEFORE_WRAP - 3)
     for _ in range(30):
@@ -166,7 +164,7 @@ def test_a_message_is_right_on_both_sides_of_the_wrap(
     [(WRAP, 9000), (WRAP - 3600 * HZ, 9000), (42 * DAY // 10, 40_000), (7 * DAY, 60_000)],
     ids=["a round", "a little less", "4.2 days", "7 days: the numbers have come round"],
 )
-def test_beacons_of_long_ago_move_nobody(network: Network, ago: int, newer: int) -> None:
+def test_beacons_of_long_ago_move_nobody(network, ago, newer):
     """Their numbers are ahead of the present ones, so that without the round they would be followed."""
     before, when = network.now(network.motes[1]), network.world.now
     for node in network.nodes:
@@ -179,7 +177,7 @@ def test_beacons_of_long_ago_move_nobody(network: Network, ago: int, newer: int)
 
 
 @pytest.mark.parametrize("ago", [WRAP, 5 * DAY, 3600 * HZ])
-def test_a_starting_mote_believes_an_old_round_until_it_hears_the_network(network: Network, ago: int) -> None:
+def test_a_starting_mote_believes_an_old_round_until_it_hears_the_network(network, ago):
     mote = network.motes[1]
     mote.die()
     network.alone(mote)
@@ -195,9 +193,7 @@ def test_a_starting_mote_believes_an_old_round_until_it_hears_the_network(networ
 
 
 @pytest.mark.parametrize("away", [(-5, 5), (-1, 30), (2, 3)])
-def test_a_root_that_restarts_at_the_wrap_learns_the_round(
-    sealed: Deployment, libraries: tuple[Path, Path], away: tuple[int, int]
-) -> None:
+def test_a_root_that_restarts_at_the_wrap_learns_the_round(sealed, libraries, away):
     network = Network(sealed, libraries)
     network.run(BEFORE_WRAP + away[0])
     epoch = network.epoch
@@ -209,7 +205,7 @@ def test_a_root_that_restarts_at_the_wrap_learns_the_round(
     network.assert_agreed(1)
 
 
-def test_a_successor_counts_the_rounds(sealed: Deployment, libraries: tuple[Path, Path]) -> None:
+def test_a_successor_counts_the_rounds(sealed, libraries):
     network = Network(sealed, libraries)
     network.run(25)
     epoch = network.epoch
@@ -224,9 +220,7 @@ def test_a_successor_counts_the_rounds(sealed: Deployment, libraries: tuple[Path
 
 
 @pytest.mark.parametrize(("ago", "adopts"), [(WRAP, False), (5 * DAY, False), (20, True)])
-def test_a_root_that_hears_only_old_beacons_comes_back_to_the_network(
-    network: Network, ago: int, adopts: bool
-) -> None:
+def test_a_root_that_hears_only_old_beacons_comes_back_to_the_network(network, ago, adopts):
     """It knows its last round. What is older than that it does not take up; what is not, until it hears its motes."""
     root, motes, epoch = network.root, network.motes, network.epoch
     ago = ago if ago > HZ else ago * HZ
@@ -251,7 +245,7 @@ def test_a_root_that_hears_only_old_beacons_comes_back_to_the_network(
         network.assert_agreed(0)
 
 
-def test_an_epoch_ends_before_its_rounds_come_round(sealed: Deployment, libraries: tuple[Path, Path]) -> None:
+def test_an_epoch_ends_before_its_rounds_come_round(sealed, libraries):
     network = Network(sealed, libraries)
     network.alone(network.root)
     network.run(0.2)
@@ -268,7 +262,7 @@ def test_an_epoch_ends_before_its_rounds_come_round(sealed: Deployment, librarie
 
 
 @pytest.mark.parametrize("late", [0.2, 1.0, 5.0])
-def test_a_root_that_hears_its_own_beacons_again_opens_no_epoch(network: Network, late: float) -> None:
+def test_a_root_that_hears_its_own_beacons_again_opens_no_epoch(network, late):
     """Each is newer than the one before, and behind: that is not another root with its id. No mote is near."""
     root, epoch = network.root, network.epoch
     network.alone(root)

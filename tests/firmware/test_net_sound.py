@@ -3,7 +3,6 @@
 import ctypes
 import struct
 import subprocess
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -21,10 +20,9 @@ EPOCH, SEQUENCE, STATE, INTENT, BEACON_AT, ASK_PAUSE = 0, 4, 8, 36, 40, 45  # wh
 LOOKED_AT = {"own_boots": 6, "timesync": 12}  # seconds: at the next message, at the next beacon
 
 
-@pytest.fixture(scope="module")
-def gcc(require_tool: Callable[[str], str]) -> str:
+@pytest.fixture(scope="module", autouse=True)
+def _nm(require_tool):
     require_tool("nm")
-    return require_tool("gcc")
 
 
 @cache
@@ -45,10 +43,10 @@ def damage(node: Node, name: str, size: int, at: int, raw: bytes) -> None:
     ctypes.memmove(place(node, name, size) + at, raw, len(raw))
 
 
-def network(gcc: str, deployment: Deployment) -> tuple[World, Node, list[Node]]:
+def network(deployment: Deployment) -> tuple[World, Node, list[Node]]:
     world = World(deployment)
-    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes, 20)
-    motes = [world.add(library(gcc, deployment, "mote"), i, 30 - 20 * i) for i in range(3)]
+    gateway = world.add(library(deployment, "gateway"), deployment.network.motes, 20)
+    motes = [world.add(library(deployment, "mote"), i, 30 - 20 * i) for i in range(3)]
     world.chain([gateway, *motes])
     world.run(20)
     world.may_restart = True
@@ -97,8 +95,8 @@ def u32(*values: int) -> bytes:
         ("lines", 2 * LINE, LINE + 4, u32(99)),
     ],
 )
-def test_a_mote_starts_anew(gcc: str, meadow: Deployment, name: str, size: int, at: int, raw: bytes) -> None:
-    world, gateway, motes = network(gcc, meadow)
+def test_a_mote_starts_anew(meadow, name, size, at, raw):
+    world, gateway, motes = network(meadow)
     before = motes[1].generation
     damage(motes[1], name, size, at, raw)
     world.run(LOOKED_AT.get(name, 1.5))
@@ -111,9 +109,9 @@ def test_a_mote_starts_anew(gcc: str, meadow: Deployment, name: str, size: int, 
 @pytest.mark.parametrize(
     ("name", "size", "at"), [("timer_at", 24, 0), ("timer_at", 24, 8), ("outbox_frames", 6 * FRAME, 36)]
 )
-def test_times_far_ahead(gcc: str, meadow: Deployment, name: str, size: int, at: int) -> None:
+def test_times_far_ahead(meadow, name, size, at):
     """Of the next message, of the next health, and until when a frame waits: for one that waits in the first place."""
-    world, gateway, motes = network(gcc, meadow)
+    world, gateway, motes = network(meadow)
     before = motes[1].generation
     damage(motes[1], name, size, at, u32(motes[1].local() + HOURS))
     if name == "outbox_frames":
@@ -137,19 +135,18 @@ def test_times_far_ahead(gcc: str, meadow: Deployment, name: str, size: int, at:
         ("got_answer", 1, 0, b"\xa5"),
     ],
 )
-def test_what_heals_by_itself(
-    gcc: str, meadow: Deployment, name: str, size: int, at: int, raw: bytes
-) -> None:
-    world, gateway, motes = network(gcc, meadow)
+def test_what_heals_by_itself(meadow, name, size, at, raw):
+    world, gateway, motes = network(meadow)
     damage(motes[1], name, size, at, raw)
     assert_well(world, gateway, motes)
     assert [mote.generation for mote in motes] == [1, 1, 1]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(12))
-def test_filters_and_receipts_stay_within_their_memory(gcc: str, meadow: Deployment, seed: int) -> None:
+def test_filters_and_receipts_stay_within_their_memory(meadow, seed):
     """Whatever is in them. What lies behind them in memory would show it."""
-    world, gateway, motes = network(gcc, meadow)
+    world, gateway, motes = network(meadow)
     for name, size in (("seen", 130), ("receipts", 62), ("stamp", 8)):
         damage(motes[1], name, size, 0, world.rng.randbytes(size))
     assert_well(world, gateway, motes)
@@ -168,11 +165,9 @@ def test_filters_and_receipts_stay_within_their_memory(gcc: str, meadow: Deploym
         ("timesync", TIMESYNC, SEQUENCE, u16(20000)),
     ],
 )
-def test_a_gateway_starts_anew(
-    gcc: str, meadow: Deployment, name: str, size: int, at: int, raw: bytes
-) -> None:
+def test_a_gateway_starts_anew(meadow, name, size, at, raw):
     """It is the root, too: the network keeps its time meanwhile, and gives it back."""
-    world, gateway, motes = network(gcc, meadow)
+    world, gateway, motes = network(meadow)
     epoch = gateway.c.timesync_epoch()
     damage(gateway, name, size, at, raw)
     world.run(LOOKED_AT.get(name, 1.5))
@@ -182,17 +177,17 @@ def test_a_gateway_starts_anew(
     assert [mote.generation for mote in motes] == [1, 1, 1]
 
 
-def test_a_root_whose_next_beacon_is_far_ahead(gcc: str, meadow: Deployment) -> None:
-    world, gateway, motes = network(gcc, meadow)
+def test_a_root_whose_next_beacon_is_far_ahead(meadow):
+    world, gateway, motes = network(meadow)
     damage(gateway, "timesync", TIMESYNC, BEACON_AT, u32(gateway.local() + HOURS))
     world.run(1.5)
     assert gateway.generation == 2
     assert_well(world, gateway, motes)
 
 
-def test_lengths_in_the_queue(gcc: str, meadow: Deployment) -> None:
+def test_lengths_in_the_queue(meadow):
     """A packet too long for its place is never taken out; the queue is then begun anew."""
-    world, gateway, motes = network(gcc, meadow)
+    world, gateway, motes = network(meadow)
     world.stalled = True
     gateway.set("host_up_room", 0)
     world.run(2)
@@ -204,13 +199,13 @@ def test_lengths_in_the_queue(gcc: str, meadow: Deployment) -> None:
     assert_well(world, gateway, motes)
 
 
-def test_the_longest_times_that_a_deployment_may_have(gcc: str, meadow: Deployment) -> None:
+def test_the_longest_times_that_a_deployment_may_have(meadow):
     """No sound frame seems to wait too long: a mote that thinks so would start anew for ever."""
     clock = {"tick_log2": 16, "epsilon": 2, "delta": 16198}
     longest = from_dict(meadow.to_dict() | {"clock": clock, "stamp": {"scheme": "dpc1"}})
     world = World(longest)
-    gateway = world.add(library(gcc, longest, "gateway"), longest.network.motes)
-    mote = world.add(library(gcc, longest, "mote"), 0)
+    gateway = world.add(library(longest, "gateway"), longest.network.motes)
+    mote = world.add(library(longest, "mote"), 0)
     world.run(20)
     assert gateway.generation == mote.generation == 1
     assert mote.messages["sent"] >= 7

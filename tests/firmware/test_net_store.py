@@ -15,8 +15,8 @@ ENDURANCE = 100_000
 class Eeprom:
     """The firmware's own functions on an EEPROM of bytes."""
 
-    def __init__(self, gcc: str, deployment: Deployment) -> None:
-        self.c = ctypes.CDLL(str(library(gcc, deployment, "mote")))
+    def __init__(self, deployment: Deployment) -> None:
+        self.c = ctypes.CDLL(str(library(deployment, "mote")))
         self.c.boot_store_count_boot.restype = ctypes.c_uint16
         self.c.boot_store_epoch.restype = ctypes.c_uint8
         self.cells = (ctypes.c_uint8 * SIZE).in_dll(self.c, "host_eeprom")
@@ -37,11 +37,11 @@ class Eeprom:
 
 
 @pytest.fixture
-def eeprom(gcc: str, meadow: Deployment) -> Eeprom:
-    return Eeprom(gcc, meadow)
+def eeprom(meadow):
+    return Eeprom(meadow)
 
 
-def test_a_start_a_second_wears_no_cell_out_in_a_month(eeprom: Eeprom) -> None:
+def test_a_start_a_second_wears_no_cell_out_in_a_month(eeprom):
     """At a root, which may open an epoch at each start. The first start of all counts 0."""
     starts, writes = 640, Counter[int]()
     for expected in range(starts):
@@ -55,8 +55,8 @@ def test_a_start_a_second_wears_no_cell_out_in_a_month(eeprom: Eeprom) -> None:
 
 @pytest.mark.parametrize("boots", [0, 1, 63, 64, 255, 256, 0x1FFF, 65535])
 @pytest.mark.parametrize("starts", [1, 70])
-def test_a_reset_while_a_start_is_counted(eeprom: Eeprom, boots: int, starts: int) -> None:
-    """The byte being written may hold anything then. The next start is one that nobody has seen."""
+def test_a_reset_while_a_start_is_counted(eeprom, boots, starts):
+    """The byte being written may hold anything then. The next start gets an unused count."""
     before = (boots - starts - 1) % 65536
     eeprom.cells[4], eeprom.cells[5], eeprom.cells[8] = before % 256, before >> 8, 7
     for _ in range(starts):
@@ -73,7 +73,7 @@ def test_a_reset_while_a_start_is_counted(eeprom: Eeprom, boots: int, starts: in
         cells[at] = value
 
 
-def test_older_firmwares_cells_are_read(eeprom: Eeprom) -> None:
+def test_older_firmwares_cells_are_read(eeprom):
     eeprom.cells[4], eeprom.cells[5], eeprom.cells[8] = 0x34, 0x12, 9
     assert eeprom.c.boot_store_epoch() == 9
     assert eeprom.c.boot_store_count_boot() == 0x1235

@@ -1,7 +1,6 @@
 """Networks with a key, on emulated motes: their MICs are the station's, and a stranger with a radio moves nothing.
 
-Their time comes round while they run. What the stranger recorded a round ago is what somebody with the key would have
-sent then: so it is made here.
+Their time wraps while they run. The attacker's recordings of a round ago are frames made with the key for that time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,9 +14,9 @@ from basestation.arrivals import Arrival
 from basestation.live.guard import Verdict
 from basestation.live.happenings import Delivered
 from basestation.live.station import Station
-from basestation.testbed import engine, images
-from basestation.testbed.air import delimiter_ns, message_of
+from basestation.testbed import emulator, images
 from basestation.testbed.scenario import Node, Scenario
+from basestation.testbed.signals import delimiter_ns, message_of
 from basestation.testbed.truth_log import DriverFault, Event, Leds, Signal, Uart
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
 from packet_formats.framing import FrameDecoder, encode_frame
@@ -44,7 +43,7 @@ MOTES, GATEWAY = 3, 3
 SECONDS, ATTACK = 60.0, 25.0  # how long a run takes, and from when on the stranger sends
 RED = 1
 ROUND = 1 << 32  # cycles
-COMES_ROUND = 15  # after so many seconds, to ROUNDS_BEFORE + 1
+COMES_ROUND = 15  # seconds until round ROUNDS_BEFORE + 1 begins
 ROUNDS_BEFORE, EPOCH = 3, 9
 # Board, TinyOS version, stamp.
 NETWORKS = {
@@ -53,10 +52,10 @@ NETWORKS = {
     "tinyos 2": ("micaz", 2, {"scheme": "shlc"}),
     "without a clock": ("micaz", 1, {"scheme": "sequence"}),
 }
-# Switched on at so many seconds; ppm of the main clock, of the crystal, of the radio. Motes, then the gateway.
+# Second of switching on; ppm of the main clock, the crystal, the radio. Motes, then the gateway.
 NODES = ((0.7, -50, 50, 40), (1.9, 50, -50, -40), (0.1, 20, 0, 10), (0, 0, 0, 0))
 
-pytestmark = [pytest.mark.usefixtures("platformio")]
+pytestmark = [pytest.mark.usefixtures("platformio"), pytest.mark.wide]
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Network:
         gains = dict.fromkeys(permutations(range(len(self.nodes)), 2), -60)
         ordered = tuple(sorted([*self.begin(), *script], key=lambda line: float(line.split()[1])))
         scenario = Scenario(1, self.nodes, gains, clocks=0, script=ordered, end=SECONDS)
-        events = engine.events_of(scenario.text(), self.testbed)
+        events = emulator.events_of(scenario.text(), self.testbed)
         assert not [event for event in events if isinstance(event, DriverFault)]
         return Run(self.deployment, events)
 
@@ -151,12 +150,7 @@ class Network:
 
 
 @pytest.fixture(scope="module", params=NETWORKS.values(), ids=NETWORKS)
-def network(
-    request: pytest.FixtureRequest,
-    testbed: Path,
-    platformio: None,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Network:
+def network(request, testbed, platformio, tmp_path_factory):
     board, tinyos, stamp = request.param
     tables = {
         "network": {"name": "sealed", "board": board, "motes": MOTES, "tinyos": tinyos, "data_bytes": 4},
@@ -172,7 +166,7 @@ def network(
 
 
 @pytest.fixture(scope="module")
-def quiet(network: Network) -> Run:
+def quiet(network):
     """A run without a stranger. The host asks all for their health."""
     first = network.run()
     return network.run([_told(first, 20, Command.REPORT, 0)])
@@ -190,8 +184,7 @@ def seal_of(run: Run, key: Key = KEY) -> Seal:
     return Seal(key, layout_of(run.deployment))
 
 
-@pytest.mark.wide
-def test_each_mic_on_the_air_is_the_one_of_the_base_station(quiet: Run) -> None:
+def test_each_mic_on_the_air_is_the_one_of_the_base_station(quiet):
     seal, layout = seal_of(quiet), layout_of(quiet.deployment)
     checked = dict.fromkeys((Data, Health, Arrived, Proof, Downlink), 0)
     datas = [sent for sent in quiet.honest() if isinstance(sent.message, Data)]
@@ -234,7 +227,7 @@ def _replays(quiet: Run) -> Iterator[tuple[float, bytes]]:
 
 
 def _forgeries(quiet: Run) -> Iterator[tuple[float, Data | Record]]:
-    """What somebody would send who knows all but the key."""
+    """The frames of an attacker who knows everything except the key."""
     layout, seal = layout_of(quiet.deployment), seal_of(quiet, STRANGERS)
     cycles = quiet.time_at(ATTACK * CRYSTAL_HZ)
     clock = ((cycles >> layout.tick_log2) % layout.stamp.modulus,) if seal.has_clock else ()
@@ -299,7 +292,7 @@ def _recordings(quiet: Run) -> Iterator[tuple[float, Data | Record]]:
 
 
 @pytest.fixture(scope="module")
-def attacked(network: Network, quiet: Run) -> Run:
+def attacked(network, quiet):
     settings, khz = quiet.deployment.network, quiet.honest()[0].signal.khz
     script = [network.inject(*each) for each in (*_forgeries(quiet), *_recordings(quiet))]
     script += [f"at {at:.6f} inject {khz} -60 {settings.board} {raw.hex()}" for at, raw in _replays(quiet)]
@@ -307,8 +300,7 @@ def attacked(network: Network, quiet: Run) -> Run:
     return network.run(script)
 
 
-@pytest.mark.wide
-def test_a_stranger_moves_no_clock_no_epoch_and_no_mote(quiet: Run, attacked: Run) -> None:
+def test_a_stranger_moves_no_clock_no_epoch_and_no_mote(quiet, attacked):
     beacons = attacked.beacons()
     assert {beacon.epoch for _, beacon in beacons} == {quiet.epoch} == {EPOCH}
     assert max(sent.at for sent, _ in beacons) > ATTACK + 20
@@ -326,8 +318,7 @@ def test_a_stranger_moves_no_clock_no_epoch_and_no_mote(quiet: Run, attacked: Ru
         assert sum(source == mote for source, _ in numbers) <= 45
 
 
-@pytest.mark.wide
-def test_all_honest_messages_are_delivered_and_the_others_are_told(attacked: Run) -> None:
+def test_all_honest_messages_are_delivered_and_the_others_are_told(attacked):
     station = Station(attacked.deployment)
     happenings = [one for arrival in attacked.arrivals() for one in station.take(arrival)]
     happenings += station.finish()

@@ -8,6 +8,7 @@ from basestation.journal.projection import project_all
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import RecordKind
 from basestation.journal.writer import JournalWriter
+from basestation.live.deciding import decisions_on
 from basestation.live.station import Station
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import trace_of
@@ -73,16 +74,13 @@ def test_the_reader_finds_each_message_once(journal, play):
     assert heard[: len(trace)].tolist() == trace["heard"].to_pylist()
 
 
+@pytest.mark.wide
 def test_the_decisions_are_the_stations(journal, play):
     """But for the clock, and for what depends on the policy; the station's time begins a round later."""
-    station, decided = Station(play.deployment), []
-    for record in records(journal):
-        if (line := record.line()) is not None:
-            station.take(line)
-            if station.decision is not None:
-                decided.append(station.decision.encode(record.number).ljust(48, b"\0"))
-    live = np.frombuffer(b"".join(decided), DECISION).copy()
-    written = np.concatenate([part.records.decisions() for part in read_journal(journal).segments(refuse)])
+    station = Station(play.deployment)
+    segments = [segment.records for segment in read_journal(journal).segments(refuse)]
+    live = np.concatenate([decisions_on(some, station) for some in segments])
+    written = np.concatenate([some.decisions() for some in segments])
     live["heard"] -= big_journal.WRAP
     live["marks"] &= ~(LATE | DISCARDED) & 0xFFFF
     for name in set(DECISION.names) - {"clock"}:

@@ -14,7 +14,15 @@ import pytest
 
 from basestation.arrivals import Arrival
 from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
-from basestation.journal.decision import DECISION, LONG_BYTES, NO_TIME, SHORT_BYTES, Fate
+from basestation.journal.decision import (
+    FRAME_NUMBERS,
+    LONG_BYTES,
+    NO_TIME,
+    SHORT_BYTES,
+    UNKNOWN,
+    WIRE,
+    Fate,
+)
 from basestation.journal.drawn_graph import write_dot, write_shiviz
 from basestation.journal.pcap import write_pcap
 from basestation.journal.record_format import Record, RecordKind
@@ -88,12 +96,13 @@ def _payload(line):
 
 
 def _decision(line):
-    row = np.zeros(1, DECISION)
-    for name in DECISION.names:
-        row[name] = (
-            NO_TIME if line[name] is None else line[name] if name != "fate" else Fate[line[name].upper()]
-        )
-    is_long = row["fate"][0] in (Fate.MESSAGE, Fate.DUPLICATE, Fate.UNTIMED)
+    heard = line["time"] if line["bits"] & UNKNOWN else line["heard"]
+    fate = Fate[line["fate"].upper()]
+    told = line | {"frame": line["frame"] % FRAME_NUMBERS, "heard": heard, "fate": fate}
+    row = np.zeros(1, WIRE)
+    for name in WIRE.names:
+        row[name] = NO_TIME if told[name] is None else told[name]
+    is_long = fate in (Fate.MESSAGE, Fate.DUPLICATE, Fate.UNTIMED)
     return row.tobytes()[: LONG_BYTES if is_long else SHORT_BYTES]
 
 
@@ -483,7 +492,7 @@ def test_ndjson_keeps_what_makes_no_sense(tmp_path):
     lines = [json.loads(line) for line in file.getvalue().splitlines()][2:]
     assert [line["raw"] for line in lines] == [b"[1]".hex()] * 3
     assert [line["fault"] for line in lines] == [
-        "a decision record has 28 or 48 bytes",
+        "a decision record has 18 or 38 bytes",
         "a counters record whose JSON is no object",
         "a policy record whose JSON is no object",
     ]

@@ -72,6 +72,7 @@ def survives(root, folder, sync, seed):
     return len(acknowledged)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_killed_writer_loses_nothing_it_acknowledged(root, tmp_path, seed):
     assert survives(root, tmp_path, ("never", "interval", "always")[seed % 3], seed) > 0

@@ -34,7 +34,7 @@ def listened(logs: Path, frames: list[ActiveMessage]) -> tuple[Path, Station]:
     """A run of `listen`, as far as its log goes."""
     station = Station(NETWORK)
     with contextlib.ExitStack() as stack:
-        log = open_log(stack, logs, station, "never", [], None, lambda text: None)
+        log = open_log(stack, station, [], logs, "never", None, lambda text: None)
         for arrival in line(frames):
             log.append(arrival)
             station.take(arrival)
@@ -83,7 +83,7 @@ def test_it_goes_with_its_run(tmp_path: Path) -> None:
 def test_why_knows_it(tmp_path: Path) -> None:
     """It is in no causal graph; and the live page, which asks, gives the key by standard input."""
     run, _ = listened(tmp_path, OLD)
-    asked = CliRunner().invoke(cli, ["why", str(run), "1#2@3", "--key-from-input"], input=KEY.secret)
+    asked = CliRunner().invoke(cli, ["why", str(run), "1#2@3", "--key", "-"], input=KEY.secret.hex())
     assert asked.exit_code == 0, asked.stderr
     assert asked.stdout.startswith("1#2 was held 0.0 ms.")
     assert "Mote 1 or its gateway had lost the time: nobody can order it" in asked.stdout

@@ -15,12 +15,9 @@ from basestation.live.runner import Runner
 from basestation.live.station import Station
 from packet_formats.keys import Key
 from tests.journal.logs import logged, refuse, simulated
-from tests.journal.sealed_lines import foreign
 from tests.live.test_guard import attacked, deployment, honest_line
 from tests.live.test_runner import Seen
 from tests.live.test_several_gateways import Recorded, Several, SeveralWorld
-
-SCHEMES = ["kn", "dpc1", "hlc", "shlc"]
 
 
 def without_decisions(source, folder):
@@ -34,15 +31,6 @@ def without_decisions(source, folder):
 
 def decisions(journal):
     return [decisions_of(segment.path, segment.records) for segment in journal.segments(refuse)]
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_decided_again_every_field_is_the_same(tmp_path, scheme):
-    trace, arrivals = simulated(scheme, messages=300)
-    logged(tmp_path, arrivals, trace.deployment, segment_bytes=20_000)
-    found = again(read_journal(tmp_path), trace.deployment, refuse)
-    assert (found.undecided, found.differing) == (0, [])
-    assert found.decisions >= 290
 
 
 @pytest.mark.parametrize("scheme", ["barrier", "delta-vector", "shlc"])
@@ -64,16 +52,6 @@ def test_the_same_with_several_gateways_idle_records_and_lost_heard_records(tmp_
     found = again(read_journal(tmp_path / "run"), network.setup, refuse)
     assert (found.undecided, found.differing) == (0, [])
     assert found.decisions > 100
-
-
-@pytest.mark.parametrize("of", ["attacked", "foreign"])
-def test_the_same_under_attack_and_behind_a_foreign_gateway(tmp_path, of):
-    network = deployment()
-    honest = honest_line(network)
-    line = list(attacked(network, honest) if of == "attacked" else foreign(network, honest))
-    logged(tmp_path, line, network)
-    found = again(read_journal(tmp_path), network, refuse)
-    assert (found.undecided, found.differing) == (0, [])
 
 
 def test_a_changed_decision_is_noticed(tmp_path):

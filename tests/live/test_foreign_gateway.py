@@ -34,6 +34,7 @@ def room_ms(options: Several) -> float:
     return setup.late_guess * setup.clock.tick_seconds * 1000 / 2
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("ticks", [(3, 32), (1, 8), (8, 4)])
 @pytest.mark.parametrize("scheme", EXACT)
 def test_on_a_level_line_the_fewest_bits_with_any_room_keep_order(scheme, ticks):
@@ -44,6 +45,7 @@ def test_on_a_level_line_the_fewest_bits_with_any_room_keep_order(scheme, ticks)
     assert overtaken(sends) == 0
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("foreign", [(True,), (True, True), (True, False)])
 @pytest.mark.parametrize("scheme", EXACT)
 def test_with_room_a_full_queue_and_late_beacons_break_no_order(scheme, foreign):

@@ -61,7 +61,7 @@ def test_a_station_killed_between_frame_and_decision(tmp_path, network, decision
     check(tmp_path / "run", network, decision)
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 def test_a_thousand_stations_killed_between_frame_and_decision(tmp_path, network):
     for kill in range(1000):
         check(tmp_path / str(kill), network, kill % 57)

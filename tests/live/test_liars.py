@@ -14,6 +14,7 @@ def both(scheme: str, lie: str, steps: bool, messages: int, **world) -> tuple[Co
     return cost(deployment, frames, steps), hostile, deployment.observer.give_up
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("scheme", "lie"),
     [
@@ -30,12 +31,14 @@ def test_a_liar_holds_nobody_longer_than_the_rule_waits(scheme: str, lie: str) -
     assert hostile.hold_worst <= deployment.observer.give_up + 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["vector", "scalar"])
 def test_numbers_that_nobody_has_sent_hold_nobody_for_long(scheme: str) -> None:
     plain, hostile, _ = both(scheme, "random", False, 200)
     assert hostile.hold <= 10 * plain.hold
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("scheme", "lie"), [("vector", "random"), ("barrier", "all")])
 def test_a_frame_costs_at_most_ten_times_the_ordinary(scheme: str, lie: str) -> None:
     plain, hostile, give_up = both(scheme, lie, True, 120)

@@ -112,6 +112,7 @@ def truly_overtaken(order: Sequence[tuple[int, int]], vectors: dict[tuple[int, i
     return count
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("drop", [0, 7])
 @pytest.mark.parametrize(("scheme", "policy"), CASES)
 def test_the_truth_lies_between_the_bounds(scheme: str, policy: str, drop: int) -> None:

@@ -40,6 +40,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("scheme", EXACT)
 def test_every_exact_scheme_keeps_causal_order(scheme, world):
@@ -72,6 +73,7 @@ def test_the_ledger_that_tolerates_nothing_keeps_order():
     assert overtaken(order(network, found)) == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["barrier", "delta-vector", "vector"])
 def test_with_timers_and_without_the_deliveries_are_the_same(scheme):
     """A replay has no timers."""
@@ -84,6 +86,7 @@ def left(found: list[Happening]) -> list[tuple[str, int]]:
     return [(str(one.name), one.left) for one in found if isinstance(one, Delivered)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", EXACT)
 def test_a_line_within_a_long_allowance_is_waited_for(scheme):
     """Two seconds behind the others is no reason to drop a line whose allowance is longer."""
@@ -170,6 +173,7 @@ def logged(folder: Path, options: Several) -> tuple[list[Happening], int]:
     return seen.found, sum(path.stat().st_size for path in folder.glob("*.cwj"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("hears", "rate"), [((0.95, 0.95), 4.0), ((0.7, 0.7), 0.5), ((0.7, 0.7), 4.0)])
 def test_idle_records_shorten_the_hold_and_the_log_grows_little(tmp_path, hears, rate):
     options = Several(motes=10, rate=rate, seconds=60 / rate, hears=hears, loss=0.05, late=0.0)
@@ -190,6 +194,7 @@ def hold(found: list[Happening]) -> float:
     return fmean(one.held_ms for one in found if isinstance(one, Delivered))
 
 
+@pytest.mark.wide
 @given(st.sampled_from(EXACT), st.sampled_from([0.5, 4.0]), st.integers(0, 10_000))
 def test_idle_records_break_no_order(scheme, rate, seed):
     options = Several(scheme, (3, 32), 5, rate, 16 / rate, 0.3, (0.7, 0.5), (2.0, 10.0), 86.0, idle_ms=20)
@@ -215,6 +220,7 @@ def test_a_message_that_waits_for_another_line_says_so():
     assert [row.why for row in station.snapshot(gateways[0].last_ns).queue] == ["for the line of gateway 1"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scheme", EXACT)
 @pytest.mark.parametrize(
     ("slept_ms", "suspended"), [(300, False), (2_500, False), (8_000, False), (8_000, True)]

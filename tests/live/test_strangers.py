@@ -101,6 +101,7 @@ def gateways_health(time: int) -> Health:
     return health(4, time, SETUP)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("lines", "times", "forge"),
     [

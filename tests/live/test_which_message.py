@@ -98,6 +98,7 @@ def alarms(found: list[Happening]) -> set[str]:
 OUTAGES = [(240, 16), (250, 16), (200, 57), (20, 240)]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("scheme", "keyed"), [*((name, False) for name in names()), ("sequence", True), ("shlc", True)]
 )
@@ -113,6 +114,20 @@ def test_no_message_after_an_outage_is_a_copy_of_one_before(tmp_path, scheme, ke
         assert (mote.received, mote.lost, mote.duplicates, mote.reboots) == (540 - lost, lost, 0, 0)
     assert len(of(Delivered, found)) == len(frames)
     assert alarms(found) <= {"losing"}
+    same_in_the_table(setup, tmp_path, found)
+
+
+def test_what_was_sent_before_the_first_message_heard_is_a_message(tmp_path):
+    """The station starts as a mote's sequence wraps, and a relay delays the messages, and the boot, before."""
+    setup = deployment()
+    frames = [*sent(setup, 260)][252:]
+    begin, data = frames[4]
+    late = [(begin + n * TICK, one) for n, (_, one) in enumerate(frames[:4], 1)]
+    late.append((begin + 5 * TICK, replace(data, boot=7, sequence=90)))
+    station, found = logged(setup, tmp_path, heard(setup, frames[4:] + late))
+    assert (station.received, station.snapshot(0).motes[0].duplicates) == (9, 0)
+    came = [one.name.sequence for one in of(Arrived, found) if one.number]
+    assert came == [0, -4, -3, -2, -1, 90, 1, 2, 3]
     same_in_the_table(setup, tmp_path, found)
 
 
@@ -200,6 +215,7 @@ def flashed(setup: Deployment, pause: int, boot: int) -> list[Line]:
     return heard(setup, frames)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("boot", [0, 1, 5])
 @pytest.mark.parametrize("seconds", [0.1, 1, 600])
 def test_a_mote_that_was_flashed_anew_is_no_stranger_and_loses_nothing(tmp_path, seconds, boot):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import io
 import random
 import resource
 import time
 from collections import Counter
-
-from rich.console import Console
 
 from basestation.arrivals import Arrival
 from basestation.causality.causal_graph import Node
@@ -22,7 +19,6 @@ from basestation.live.happenings import Alarm, ClockChanged, Delivered, Happenin
 from basestation.live.runner import WAITING, Runner
 from basestation.live.station import Station
 from basestation.sources import open_source, tcp
-from basestation.views import streams
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameDecoder, encode_frame
 from packet_formats.layout import layout_of
@@ -214,19 +210,6 @@ def test_what_nobody_asks_for_does_not_pile_up(monkeypatch):
 
     last = 3 * downlink.MOST_HEARD
     assert asyncio.run(scene()) == list(range(last - downlink.MOST_HEARD, last))
-
-
-def test_the_streams_of_a_demo_forget_what_has_left_the_screen(monkeypatch):
-    monkeypatch.setattr(streams, "KEPT", 64)
-    view = streams.StreamsView(Console(file=io.StringIO(), force_terminal=False))
-    station, found = Station(SETUP), []
-    for number, item in enumerate(packets(3 * streams.KEPT)):
-        found += station.take(Arrival(0, SECOND + number * 8 * MS, WALL, item))
-    for happening in found:
-        if isinstance(happening, Delivered) and happening.moved:
-            view.take(happening)
-    view.close()
-    assert len(view._moved) == streams.KEPT
 
 
 def copied(pairs: list[bytes], copies: int) -> list[bytes]:

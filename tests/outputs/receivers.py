@@ -1,4 +1,4 @@
-"""Those who read our outputs: a broker that can be stopped and started, a web server that answers as it is told."""
+"""Receivers of our outputs: a broker that can be stopped and started, a web server with given answers."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_it_is_in_json(root: Path) -> None:
 
 
 def test_days_at_a_duty() -> None:
-    """As emulated motes drew: docs/evidence/firmware.md, What it takes."""
+    """As emulated motes drew: docs/figures/firmware.md."""
     assert days_at_duty("micaz", 0.0107) == pytest.approx(290, rel=0.1)
     assert days_at_duty("mica2", 0.0278) == pytest.approx(247, rel=0.1)
     assert days_at_duty("mica2", 0.0278, 868) < days_at_duty("mica2", 0.0278, 433)

@@ -45,11 +45,13 @@ def broken_pairs(options: WorldOptions, name: str, tolerate: float | None = None
     return simulation.engine.violations(run.stream, run.vectors, played.order).pairs
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_schemes_stay_exact(name):
     assert sum(broken_pairs(options, name) for options in WORLDS) == 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_schemes_stay_exact_in_windows(name):
     assert broken_pairs(world_for(replace(NET, loss=0.05, gateways=3), name), name) == 0

@@ -10,7 +10,6 @@ import pytest
 
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stream import SEND
-from basestation.simulator import engine_numba
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulation import build_named, generate, measure, measure_rule, world_for
 from basestation.simulator.topology import in_groups
@@ -63,6 +62,7 @@ def test_what_is_lost_comes_in_a_later_round() -> None:
     assert np.percentile(delays[1], 90) > 2 * np.percentile(delays[0], 90)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("loss", [0.0, 0.2])
 @pytest.mark.parametrize(
     "topology", [in_groups(6, 3), relayed_network(), None], ids=["groups", "lossy", "one hop"]
@@ -124,10 +124,3 @@ def test_a_mote_that_may_send_once_a_tick_waits_within_its_phase() -> None:
 def test_impossible_windows_are_refused(changes, reason) -> None:
     with pytest.raises(OptionError, match=reason):
         replace(NET, **changes)
-
-
-def test_without_a_period_nothing_changes() -> None:
-    options = WorldOptions(messages=300)
-    np.testing.assert_array_equal(
-        generate(options).stream.event_clock, engine_numba.generate(options).event_clock
-    )

@@ -1,5 +1,5 @@
 """`make soak`: each search for some minutes, one after the other, then what they found into
-docs/evidence/reliability.md."""
+docs/figures/soak.md."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ def main() -> int:
         prog="python -m tests.soak", epilog="Example: python -m tests.soak --minutes 5 c_fuzz kills"
     )
     reader.add_argument("--minutes", type=float, default=10, help="for each search [default: 10]")
-    reader.add_argument(
-        "--jobs", type=int, default=1, help="processes of each search, side by side [default: 1]"
-    )
-    reader.add_argument("--no-write", action="store_true", help="leave docs/evidence/reliability.md as it is")
+    reader.add_argument("--no-write", action="store_true", help="leave docs/figures/soak.md as it is")
     reader.add_argument(
         "searches", nargs="*", metavar="SEARCH", help=f"of {', '.join(SEARCHES)} [default: all]"
     )
@@ -28,11 +25,11 @@ def main() -> int:
     worst = 0
     for name in asked.searches or SEARCHES:
         words = [sys.executable, "-m", f"tests.soak.{name}", "--minutes", str(asked.minutes)]
-        side_by_side = [subprocess.Popen(words) for _ in range(asked.jobs)]
+        search = subprocess.Popen(words)
         try:
-            worst = max(worst, *(one.wait() for one in side_by_side))
-        except KeyboardInterrupt:  # of all of them
-            worst = max(one.wait() for one in side_by_side)
+            worst = max(worst, search.wait())
+        except KeyboardInterrupt:  # the search gets it too, and ends in order
+            worst = max(worst, search.wait())
             break
     if not asked.no_write:
         write()

@@ -9,7 +9,7 @@ in a folder and recovered, and sometimes the power goes again during the recover
 
 - what had been synced is there, unchanged;
 - nothing is there that was not appended, and nothing twice;
-- what is missing between the records, or at the end, is told.
+- missing records, between others or at the end, are reported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Call(NamedTuple):
 
 @dataclass(slots=True)
 class Recorded:
-    """The calls of a run, and the records that were appended when so many calls had been made."""
+    """The calls of a run, and the records, each with the number of calls before it."""
 
     calls: list[Call] = field(default_factory=list)
     appended: list[tuple[int, int, bytes]] = field(default_factory=list)  # calls, number, payload

@@ -47,7 +47,7 @@ RATE = 0.02  # of sending, for each mote and tick: 50 messages a second of ten m
 ROUND = 256
 FAR = 100  # numbers ahead: more than a mote sends in any time to give up in
 MOST_TIMES = 10  # what a frame, or a hold, may be of the ordinary
-SURELY = 35  # ticks: what came so long ago everybody has received
+SURELY = 35  # ticks: all motes have received an older message
 FEW_MOTES = {"matrix": 4, "delta-causal": 5}  # as many as fit a payload
 
 Frame = tuple[int, Heard, Data]  # the tick of its arrival
@@ -204,7 +204,7 @@ def _received(frames: list[Frame], tick: int, message: Data, receipts: int) -> t
 
 
 def lied(deployment: Deployment, frames: list[Frame], lie: str, seed: int, each: int) -> list[Frame]:
-    """The same run in which the last mote lies: so many messages in place of each of its own."""
+    """The same run in which the last mote lies: `each` messages in place of each of its own."""
     layout, motes = layout_of(deployment), deployment.network.motes
     fields = {field.name: field.bits for field in layout.stamp.fields_of(max(layout.items_in.values()))}
     liar = Liar(motes - 1, motes, fields, random.Random(seed), [0] * motes)
@@ -267,7 +267,7 @@ class Steps:
 
 
 class Fed:
-    """A station, and if asked for the live page's feed, which takes in what it tells."""
+    """A station, and if asked for the live page's feed, which takes the station's happenings."""
 
     def __init__(self, deployment: Deployment, page: bool) -> None:
         self._station = Station(deployment)
@@ -334,36 +334,25 @@ def main() -> int:
     reader = argparse.ArgumentParser(
         prog=module, description=__doc__, epilog=f"Example: {module} --lie soon --page vector"
     )
-    reader.add_argument(
-        "schemes", nargs="*", metavar="SCHEME", help=f"of {', '.join(names())} [default: all]"
-    )
-    reader.add_argument("--lie", action="append", choices=[*LIES], help="[default: all of them, one by one]")
-    reader.add_argument("--messages", type=int, default=MESSAGES, help=f"of a run [default: {MESSAGES}]")
-    reader.add_argument(
-        "--rate", type=float, default=RATE, help=f"of sending, a mote and tick [default: {RATE}]"
-    )
-    reader.add_argument("--each", type=int, default=1, help="lies for each message of the liar [default: 1]")
-    reader.add_argument("--receipts", type=int, default=2, help="in each message [default: 2]")
-    reader.add_argument("--motes", type=int, default=10, help="of the network [default: 10]")
-    reader.add_argument("--seed", type=int, default=1, help="of the lies [default: 1]")
+    reader.add_argument("schemes", nargs="*", metavar="SCHEME", help="[default: all]")
+    reader.add_argument("--lie", action="append", choices=[*LIES], help="[default: each lie]")
     reader.add_argument("--page", action="store_true", help="with what the live page makes of each frame")
-    reader.add_argument("--steps", action="store_true", help="count lines of Python in place of time; slow")
     reader.add_argument("--json", action="store_true", help="print one object for each run")
     asked = reader.parse_args()
-    if wrong := [name for name in asked.schemes if name not in names()]:
-        reader.error(f"no scheme {', '.join(wrong)}: it is one of {', '.join(names())}")
+    if unknown := [name for name in asked.schemes if name not in names()]:
+        reader.error(f"no scheme {', '.join(unknown)}: there are {', '.join(names())}")
     wrong = []
     for scheme in asked.schemes or names():
-        deployment, frames = ordinary(scheme, asked.receipts, asked.rate, asked.messages, asked.motes)
-        plain = cost(deployment, frames, asked.steps, asked.page)
+        deployment, frames = ordinary(scheme)
+        plain = cost(deployment, frames, steps=False, page=asked.page)
         _tell(scheme, "ordinary", plain, plain, asked.json)
         for lie in asked.lie or LIES:
-            told = lied(deployment, frames, lie, asked.seed, asked.each)
-            found = cost(deployment, told, asked.steps, asked.page)
+            found = cost(
+                deployment, lied(deployment, frames, lie, seed=1, each=1), steps=False, page=asked.page
+            )
             _tell(scheme, lie, found, plain, asked.json)
-            wrong += [
-                f"{scheme}, {lie}: {fault}" for fault in faults(found, plain, deployment.observer.give_up)
-            ]
+            give_up = deployment.observer.give_up
+            wrong += [f"{scheme}, {lie}: {fault}" for fault in faults(found, plain, give_up)]
     for fault in wrong:
         print(fault, file=sys.stderr)
     return int(bool(wrong))
@@ -383,9 +372,8 @@ def _tell(scheme: str, lie: str, found: Cost, plain: Cost, as_json: bool) -> Non
     if as_json:
         print(json.dumps({"scheme": scheme, "lie": lie} | asdict(found)), flush=True)
         return
-    pairs = [(found.steps, plain.steps), (found.steps_worst, plain.steps_worst)] if plain.steps else []
-    pairs += [(found.us, plain.us), (found.us_worst, plain.us_worst)] if plain.us else []
-    costs = "  ".join(f"{one:7.0f} ({one / usual:4.1f} times)" for one, usual in pairs)
+    pairs = ((found.us, plain.us), (found.us_worst, plain.us_worst))
+    costs = "  ".join(f"{one:7.0f} us ({one / usual:4.1f} times)" for one, usual in pairs)
     holds = f"held {found.hold:5.1f} ticks, at most {found.hold_worst:3}"
     print(f"{scheme:12} {lie:8} {costs}  {holds}  {found.memory // 1024:5} KiB", flush=True)
 

@@ -33,7 +33,7 @@ TURN = 12  # pieces, of which the last two are of ingest and watch
 KILLS = 5  # of a piece
 RUNS = 6
 LATE = 0.9  # of an ingest's changes: the rest put its tables into their places
-PATIENCE = 300  # seconds for an ingest that nobody kills
+PATIENCE = 300  # seconds for an ingest that is not killed
 
 Kill = Callable[
     [Path, int, random.Random], Iterator[tuple[int, int]]
@@ -55,7 +55,7 @@ def network() -> tuple[object, list[bytes]]:
 
 
 def listen_killed(place: Path, number: int, draw: random.Random) -> Iterator[tuple[int, int]]:
-    """Base stations are killed, and others go on in their folder: how many frames they had told of."""
+    """Base stations are killed, and others go on in their folder: how many frames they had reported."""
     syncs = [SYNCS[(number + kill) % 3] for kill in range(KILLS)]
     yield KILLS, survives(place, network(), syncs, number * KILLS, zygote().start)
 

@@ -1,5 +1,5 @@
 """The memory of a station after hours of a line: `python -m tests.soak.memory` measures it, for
-docs/evidence/reliability.md.
+docs/figures/soak.md.
 
 The lines are those of the storms, one after the other, as their logs in .soak/logs have them, and simulated ones:
 twenty motes, a message a second in all. So that every part fills up within the first half, a mote boots after forty
@@ -124,9 +124,9 @@ def line(deployment: Deployment, hours: float, timed: bool = True, seed: int = 1
 
 
 def listen(station: Station, hours: float, timed: bool = True) -> Iterator[int]:
-    """Let a station take the line, with what somebody adds and what goes wrong on it; the time after each frame.
+    """Let a station take the line, with an attacker's frames and with faults; yield the time after each frame.
 
-    Where the line tells no time, nobody adds anything, as he would tell one.
+    On a line without times the attacker sends nothing, since his frames would carry a time.
     """
     draw, now = random.Random("memory"), 0
     forger = Forger(draw, Run("", station.deployment, []))
@@ -189,7 +189,7 @@ def sizes(station: Station) -> dict[str, int]:
 
 
 def size_of(root: object, seen: set[int]) -> int:
-    """The bytes of an object and of all that it leads to, but for what was seen before."""
+    """The bytes of an object and of all objects reached from it, except those in `seen`."""
     waiting, total = [root], 0
     while waiting:
         one = waiting.pop()

@@ -45,7 +45,7 @@ from tests.soak.running import Piece, Search, draw_of
 AIM = 10_000_000
 FRAMES = 10_000  # of a piece
 MESSAGES = 1_500  # of a simulated run
-SHOWN = 4  # every so many pieces of a station everything is shown
+SHOWN = 4  # of four pieces of a station one shows everything
 KEY = Key(bytes(range(16)))
 SECURITY = {"mic": 4, "key": "site.key"}
 
@@ -191,7 +191,7 @@ def _ranges(type_: int, mic: int) -> list[tuple[str, range]]:
 
 
 def forged(draw: random.Random, run: Run) -> bytes:
-    """One frame by somebody who knows the layout."""
+    """One frame of an attacker who knows the layout."""
     return Forger(draw, run).packet()
 
 
@@ -203,7 +203,7 @@ def changed(draw: random.Random, packet: bytes) -> bytes:
 
 
 def stormy(draw: random.Random, packets: Iterable[bytes], forger: Forger) -> Iterator[bytes]:
-    """The packets of a line, as somebody who wants to do harm, and a bad day, make them."""
+    """The packets of a line after an attacker and random faults."""
     kept: list[bytes] = []
     late: list[bytes] = []
     harm = draw.choice((0.02, 0.1, 0.4))
@@ -339,7 +339,7 @@ def observe(draw: random.Random, count: int, shown: bool) -> tuple[Run, int, lis
 
 
 class Books:
-    """What a station told of: each message leaves once, after it came, and everything can be shown.
+    """A station's happenings: each message leaves once, after it came, and everything can be shown.
 
     `shown`: whether everything is shown. `by`: what those sent who have the network's key, if there is one.
     """

@@ -1,4 +1,4 @@
-"""The tables of docs/evidence/reliability.md, from the results of the searches: `python -m tests.soak.report`.
+"""The tables of docs/figures/soak.md, from the results of the searches: `python -m tests.soak.report`.
 
 Every count of a row is a column.
 """
@@ -26,7 +26,7 @@ SEARCHES = {
     "scheduled_storm": "Ten MICAz that sleep, in a storm of faults, 12 emulated hours",
 }
 PLACE = MarkedPlace(
-    ROOT / "docs" / "evidence" / "reliability.md",
+    ROOT / "docs" / "figures" / "soak.md",
     "<!-- tables: made by `make soak` -->",
     "<!-- end of the tables -->",
 )

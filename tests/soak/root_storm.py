@@ -16,17 +16,17 @@ import math
 import random
 import sys
 
-from basestation.testbed.air import message_of
-from basestation.testbed.grid_run import run_on_grid
 from basestation.testbed.images import PROJECT
 from basestation.testbed.judge import judge
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish
+from basestation.testbed.signals import message_of
 from basestation.testbed.truth_log import Event, Signal
 from packet_formats.deployment import load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from tests.soak.running import Piece, Search
+from tools.grid_run import run_on_grid
 
 AIM = 100
 MOTES = 6

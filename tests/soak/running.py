@@ -2,16 +2,14 @@
 
 A search is a function that does one piece of work, by its number, and says what it counted. Its results are a file in
 `tests/soak/results`, which is committed: a search that is started again, on any machine, goes on with the next piece.
-It ends with its aim, with `--minutes`, with `--pieces`, or with Ctrl-C; a piece that was broken off is done again.
-Several processes of one search may run side by side: each takes a piece that nobody has. What helps a search (inputs,
-crashes) is in `.soak`, which is not committed.
+It ends with its aim, with `--minutes`, with `--pieces`, or with Ctrl-C; a piece that was interrupted is done again.
+What helps a search (inputs, crashes) is in `.soak`, which is not committed.
 """
 
 from __future__ import annotations
 
 import argparse
 import atexit
-import fcntl
 import json
 import os
 import random
@@ -20,11 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache, cached_property
-from itertools import count
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,7 +29,7 @@ SEARCHED = ("basestation", "firmware", "packet_formats", "spark_jobs")
 
 
 def state_folder() -> Path:
-    """For corpora, crashes and locks."""
+    """For corpora and crashes."""
     return Path(os.environ.get("CAUSEWAY_SOAK", ROOT / ".soak"))
 
 
@@ -43,7 +39,7 @@ def results_folder() -> Path:
 
 @cache
 def version() -> str:
-    """The last commit of what is searched."""
+    """The last commit that changed the searched folders."""
     words = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--abbrev=8", "--", *SEARCHED]
     said = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
     return said or "unknown"
@@ -62,27 +58,23 @@ class Piece:
 class State:
     """What a search has done so far, by row. `faults` keeps the first ones; the rows count all.
 
-    All pieces below `pieces` are done, and those in `ahead`. `versions`: how many units were done on which commit.
+    All pieces below `pieces` are done. `versions`: how many units were done on which commit.
     """
 
     pieces: int = 0
-    ahead: list[int] = field(default_factory=list)
     seconds: float = 0.0
     versions: dict[str, int] = field(default_factory=dict)
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
 
-    def add(self, number: int, piece: Piece, seconds: float, units: int = 0) -> None:
+    def add(self, piece: Piece, seconds: float, units: int = 0) -> None:
         row = self.rows.setdefault(piece.row, {})
         for name, counted in {**piece.counts, "faults": len(piece.faults)}.items():
             row[name] = row.get(name, 0) + counted
         self.faults = [*self.faults, *piece.faults][:FAULTS_KEPT]
         self.versions[version()] = self.versions.get(version(), 0) + units
         self.seconds = round(self.seconds + seconds, 1)
-        self.ahead = sorted([*self.ahead, number])
-        while self.pieces in self.ahead:
-            self.ahead.remove(self.pieces)
-            self.pieces += 1
+        self.pieces += 1
 
     def total(self, name: str) -> int:
         return sum(row.get(name, 0) for row in self.rows.values())
@@ -114,57 +106,20 @@ class Search:
         partial.replace(self.path)
 
     def run(self, minutes: float = 1e9, pieces: int = sys.maxsize) -> State:
-        end, last = time.monotonic() + 60 * minutes, 0
-        while last < pieces and time.monotonic() < end and (number := self._claim()) is not None:
+        end, state = time.monotonic() + 60 * minutes, self.load()
+        last = state.pieces + pieces
+        while state.pieces < last and time.monotonic() < end and state.total(self.unit) < self.aim:
             began = time.monotonic()
-            piece = self.piece(number)
-            with self._alone():
-                state = self.load()
-                state.add(number, piece, time.monotonic() - began, piece.counts.get(self.unit, 0))
-                self.save(state)
-            self._lock(fcntl.LOCK_UN, number)
-            last += 1
-        return self.load()
-
-    def again(self, number: int) -> State:
-        """One piece alone, apart from the account."""
-        state, began = State(), time.monotonic()
-        state.add(number, self.piece(number), time.monotonic() - began)
+            piece = self.piece(state.pieces)
+            state.add(piece, time.monotonic() - began, piece.counts.get(self.unit, 0))
+            self.save(state)
         return state
 
-    def _claim(self) -> int | None:
-        """A piece that is not done and that no other process does; none if the aim is reached."""
-        with self._alone():
-            state = self.load()
-            if state.total(self.unit) >= self.aim:
-                return None
-            return next(
-                number
-                for number in count(state.pieces)
-                if number not in state.ahead and self._lock(fcntl.LOCK_EX | fcntl.LOCK_NB, number)
-            )
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """No other process changes the results meanwhile."""
-        self._lock(fcntl.LOCK_EX, -1)
-        try:
-            yield
-        finally:
-            self._lock(fcntl.LOCK_UN, -1)
-
-    def _lock(self, how: int, number: int) -> bool:
-        """Of the file of locks one byte is the results', the others are pieces'. They end with their process."""
-        try:
-            fcntl.lockf(self._locks, how, 1, number + 1)
-        except BlockingIOError:
-            return False
-        return True
-
-    @cached_property
-    def _locks(self) -> int:
-        state_folder().mkdir(parents=True, exist_ok=True)
-        return os.open(state_folder() / f"{self.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    def again(self, number: int) -> State:
+        """One piece, which is not counted."""
+        state, began = State(), time.monotonic()
+        state.add(self.piece(number), time.monotonic() - began)
+        return state
 
     def main(self) -> int:
         """The command line of a search: 0 if it found no fault, 1 if it did, 130 if it was interrupted."""
@@ -174,7 +129,7 @@ class Search:
             epilog=f"Example: {module} --minutes 10 --json. It goes on where it ended the last time.",
         )
         reader.add_argument("--minutes", type=float, default=1e9, help="end after this time")
-        reader.add_argument("--pieces", type=int, default=sys.maxsize, help="end after so many pieces")
+        reader.add_argument("--pieces", type=int, default=sys.maxsize, help="end after this number of pieces")
         reader.add_argument(
             "--piece", type=int, metavar="N", help="do piece N again, by itself: it is not counted"
         )

@@ -1,7 +1,7 @@
 """The storm over motes that sleep: ten MICAz that wake together every 16 seconds (examples/micaz_months.toml).
 
 All as in `storm.py`, but for the times: motes join within tens of seconds, so faults are further apart and last longer.
-A stranger sends mostly when somebody is awake to hear him.
+An attacker sends mostly while motes listen.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ who knows the layout, and frames that he heard before. The gateway's line goes t
 
 Every violation is explained by a fault that took from a mote what it knew, or broke what the order rests on
 (`violations.py` beside this); one that is not is a fault. So is an exception, a packet that the log lacks, a log that
-`verify` finds fault with, a message that left twice or never, and with a key one that no mote sent, or that was played
-again.
+`verify` finds fault with, a decision that differs when the log is decided again, a message that left twice or never,
+and with a key one that no mote sent, or that was played again.
 
 Here the radios are always on; `scheduled_storm.py` does the same to motes that sleep. The logs stay in .soak/logs: for
 `memory.py`, which lets one station take them all.
@@ -27,19 +27,21 @@ from pathlib import Path
 
 from basestation import cli
 from basestation.arrivals import Arrival
+from basestation.journal.decision import Fate
+from basestation.journal.projection import project_all
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import RecordKind
 from basestation.journal.writer import JournalWriter
+from basestation.live.deciding import again
 from basestation.live.happenings import Arrived, Delivered, Happening
 from basestation.live.runner import past_due
 from basestation.live.station import Station
-from basestation.testbed import engine, faults, images, topologies
-from basestation.testbed.air import message_of
+from basestation.testbed import emulator, faults, images, topologies
 from basestation.testbed.judge import decoded, follow, messages_of
 from basestation.testbed.recorded_messages import Sent
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in
-from basestation.testbed.through_station import TruthEvents
+from basestation.testbed.signals import message_of
 from basestation.testbed.truth_log import Event, Power, Reset, Signal, Uart, read
 from packet_formats.air import air_format
 from packet_formats.boards import BOARDS
@@ -53,6 +55,7 @@ from tests.soak import memory
 from tests.soak.py_fuzz import Books, Forger, Run
 from tests.soak.running import Piece, Search, draw_of
 from tests.soak.violations import NS, Storm, explained
+from tools.station_run import TruthEvents
 
 AIM = 12 * 3600  # emulated seconds
 SECONDS = 1200
@@ -141,7 +144,7 @@ def timeline(
 def moment(
     draw: random.Random, deployment: Deployment, begin: float, end: float, heard: list[Signal]
 ) -> float:
-    """When a stranger sends: at any time, or, under a schedule, mostly when somebody is awake to hear it."""
+    """When an attacker sends: at any time, or, under a schedule, mostly while motes listen."""
     at, period = draw.uniform(begin, end), deployment.radio.period_ms / 1000
     if not period or not heard or draw.random() < 0.2:
         return at
@@ -168,7 +171,7 @@ def emulate(
     def run(seconds: float, script: tuple[str, ...]) -> list[Event]:
         wish = Wish(seed=number, seconds=seconds, script=script)
         scenario = assemble([network], topology, programs, place, wish).text()
-        with engine.start(engine.build(), scenario, place / "truth") as going:
+        with emulator.start(emulator.build(), scenario, place / "truth") as going:
             going.finish()
         return list(read(place / "truth"))
 
@@ -191,7 +194,7 @@ class Listened:
 
 
 def listen(emulated: Emulated, folder: Path) -> Listened:
-    """A station and its log at the gateway's line: what it told of, and what is wrong."""
+    """Run a station with its log on the gateway's line: what it delivered, and the faults."""
     network, truth = emulated.network, TruthEvents.of(emulated.events)
     deployment = network.deployment
     layout = layout_of(deployment)
@@ -225,12 +228,15 @@ def listen(emulated: Emulated, folder: Path) -> Listened:
 
     with JournalWriter(folder, deployment, "storm", "never") as journal:
         for line in found.lines:
-            journal.append(line)
+            number = journal.append(line)
             for happening in (*past_due(station, line.mono_ns), *station.take(line)):
                 take(happening)
+            if station.decision is not None:
+                journal.append_decision(number, line, station.decision)
     for happening in station.finish():
         take(happening)
     found.faults += [*log_faults(folder, [line.packet for line in found.lines]), *books.wrong()]
+    found.faults += decision_faults(folder, deployment, station)
     return found
 
 
@@ -263,6 +269,22 @@ def log_faults(folder: Path, packets: list[bytes]) -> Iterator[str]:
         code = cli.main(["log", "verify", str(folder)])
     if code:
         yield f"verify ends with {code}"
+
+
+def decision_faults(folder: Path, deployment: Deployment, station: Station) -> Iterator[str]:
+    """The log decided again says the same, and its tables have what the station counted."""
+    journal, told = read_journal(folder), list[object]()
+    found = again(journal, deployment, told.append)
+    yield from found.differing
+    if found.undecided:
+        yield f"{found.undecided} frames are undecided"
+    tables = project_all(journal, deployment, told.append)
+    for fate, counted in {
+        Fate.MESSAGE: station.received - sum(table.count(Fate.UNTIMED) for table in tables),
+        Fate.DUPLICATE: sum(counts.duplicates for counts in station.motes.values()),
+    }.items():
+        if (rows := sum(table.count(fate) for table in tables)) != counted:
+            yield f"{rows} rows are {fate.name.lower()}, the station counted {counted}"
 
 
 # ---- A piece ----

@@ -1,4 +1,4 @@
-"""What can be done to a file: by chance (`CHANCE`), or by somebody who makes Parquet files (`TABLES`) or journals
+"""What can be done to a file: by chance (`CHANCE`), or by an attacker who makes Parquet files (`TABLES`) or journals
 (`JOURNALS`) with right check sums and false content. Each is a function that changes a file in place.
 """
 

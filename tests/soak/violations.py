@@ -23,12 +23,12 @@ class Storm:
 
     The reasons, the most certain first:
 
-    - `late`: the cause came to the gateway later than delta; nobody may wait longer for it.
+    - `late`: the cause came to the gateway later than delta; a station does not wait longer for it.
     - `new_time`: the network's time began afresh between the two, or at the root, of which their motes had not heard
       when they came; stamps of two epochs do not compare.
     - `lost_past`: a mote booted between the two, so that it no longer knew what it had heard.
     - `damaged`: the memory of one of the two motes was damaged, and it has not booted since.
-    - `believed`: a stranger's frame came before, and there is no key.
+    - `believed`: an attacker's frame came before, in a network without a key.
     """
 
     REASONS: ClassVar = ("late", "new_time", "lost_past", "damaged", "believed")

@@ -29,7 +29,7 @@ PRELOADED = (
     "basestation.live.runner",
     "basestation.views.ndjson",
     "basestation.cli.analyse.ingest",
-    "spark_jobs.tables.ingest",
+    "spark_jobs.tables.intake",
 )
 
 
@@ -45,7 +45,7 @@ class Started:
             os.killpg(self.pid, signal.SIGKILL)
 
     def wait(self) -> None:
-        """Until it has ended: nobody else holds its pipe."""
+        """Until it has ended: no other process holds its pipe."""
         while self.stdout.read(1 << 16):
             pass
 
@@ -57,7 +57,7 @@ class Zygote:
         )
 
     def start(self, words: Sequence[object], dies_at: int = 0, within: Path | None = None) -> Started:
-        """`basestation WORDS`; it dies when it changes the folder `within` for so many times, 0: it does not."""
+        """`basestation WORDS`; it dies at change number `dies_at` of the folder `within`; 0: it does not die."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None

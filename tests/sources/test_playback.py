@@ -175,7 +175,7 @@ def test_the_testbed_gets_its_options(tmp_path, monkeypatch, root):
     monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
     with pytest.raises(
         SourceError,
-        match=f"the testbed ended with status 0: --port 0 --wait --parent {os.getpid()} --pace 1 --motes 10 -- my",
+        match="the testbed ended with status 0: --port 0 --wait --pace 1 --motes 10 -- my",
     ):
         play("testbed@my.toml?motes=10")
     said = []

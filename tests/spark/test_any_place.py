@@ -91,7 +91,7 @@ def test_a_trace_with_events_is_stamped_again(tmp_path, s3, capsys):
 def test_an_unknown_kind_is_told(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("continuum", ["ftp://host/tables"]) == 2
-    assert "ftp:// is not a file system that we know" in " ".join(capsys.readouterr().err.split())
+    assert "ftp:// is not a known file system" in " ".join(capsys.readouterr().err.split())
     assert run("links", ["s3://nobody/tables", "--no-spark"]) == 1
     assert "s3://nobody/tables" in capsys.readouterr().err
     assert not list(Path().iterdir())

@@ -131,7 +131,7 @@ FILES = {
     a_column_twice: "the column source is there twice|vector_most, source",
     cut_off: "cut off",
     nothing_in_it: "cut off",
-    foreign: "foreign schema|no table of Causeway's|has not written this file",
+    foreign: "foreign schema|not a table of Causeway|has not written this file",
     a_folder: "is a directory",
     a_byte_changed: "checksum",
     another_run: "mixed runs|of 2 runs",
@@ -144,6 +144,7 @@ def says(err: str, words: str) -> bool:
     return any(word in err for word in words.split("|"))
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("damage", FILES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("job", [*ON_TRACES, "ingest"])
 def test_a_trace_that_is_not_sound(tmp_path, whole, told, job, damage):
@@ -171,6 +172,7 @@ def test_a_trace_that_is_not_sound(tmp_path, whole, told, job, damage):
     assert "bad" in err
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "damage", [d for d in FILES if d is not no_value], ids=lambda damage: damage.__name__
 )
@@ -207,7 +209,7 @@ def test_parts_that_are_not_sound(tmp_path, whole, told, spark):
     assert {run: line["received"] for run, line in lines.items()} == {GOOD: good, "bad": good}
     for number, damage in enumerate(damages):
         mine = [line for line in err.splitlines() if f"{number + 100:06}.parquet" in line]
-        words = {foreign: "no part of Causeway's", another_run: "another run", a_folder: "no file"}
+        words = {another_run: "another run", a_folder: "not a file"}
         expected = words.get(damage, FILES[damage].replace("3 motes", "10 motes"))
         assert any(says(line, f"{expected}|cut off") for line in mine), damage.__name__
 
@@ -237,8 +239,6 @@ def arguments_of(job, place, out):
         return [place, "--tables", out, "--no-spark"]
     if job == "watch":
         return [place, "--out", out, "--once"]
-    if job == "figures":
-        return ["--messages", "100", "--seeds", "1", "--no-spark", "--out", out]
     if job == "changes":
         return [place, place, "--no-spark", "--out", out]
     return [place, "--no-spark", "--out", out, *ON_TRACES.get(job, [])]
@@ -272,7 +272,7 @@ def test_a_place_that_holds_nothing_to_analyse(places, told, job, kind):
 
 @pytest.mark.parametrize("job", [*JOBS, *OWN_COMMANDS])
 def test_results_that_can_not_be_written(places, whole, told, job):
-    """It is told before the work, which may take hours, and not after it."""
+    """The fault is reported before the work, which may take hours, and not after it."""
     place, _ = whole
     given = place / {"links": "tables", "clocks": "tables", "watch": "logs"}.get(job, f"traces/{GOOD}")
     code, out, err = told(job, *arguments_of(job, given, places / "file"))
@@ -284,9 +284,6 @@ def test_results_that_can_not_be_written(places, whole, told, job):
 @pytest.mark.parametrize(
     "asked",
     [
-        ["figures", "--messages", "1"],
-        ["figures", "--seeds", "0"],
-        ["figures", "--messages", "99999999999"],
         ["links", "tables", "--window", "0"],
         ["links", "tables", "--window", "inf"],
         ["clocks", "tables", "--moment", "nan"],

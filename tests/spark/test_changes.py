@@ -1,4 +1,4 @@
-"""What became worse is told from what chance explains."""
+"""A change for the worse is distinguished from chance."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from basestation.analysis.changes import THRESHOLDS, changes, of_row
+from basestation.analysis.differences import THRESHOLDS, changes, of_row
 from basestation.analysis.facts import Fact
 from basestation.analysis.tally import IN_BLOCK
 from basestation.analysis.uncertainty import Uncertain
@@ -15,10 +15,10 @@ from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.advice.changes import facts_in
-from spark_jobs.engine import Cores
+from spark_jobs.advice.compared_runs import facts_in
+from spark_jobs.engines import Cores
 from spark_jobs.run import run
-from spark_jobs.traces.files import open_trace
+from spark_jobs.traces.trace_files import open_trace
 from tests.spark.test_recommend import row as a_row
 
 OPTIONS = WorldOptions(motes=6, epsilon=3, delta=10, rate=0.1, messages=4000, **PRESETS["network"])

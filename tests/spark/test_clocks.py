@@ -1,4 +1,4 @@
-"""Clocks: offsets, delays and breaks that were put into a log are found in it, and what nobody knows stays unknown."""
+"""Clocks: offsets, delays and breaks that were put into a log are found in it, and the rest stays unknown."""
 
 import json
 import random
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from basestation.analysis.clocks import BEACON, COLUMNS, HEALTH, TIMES, _spreads, clocks_of, sure
+from basestation.analysis.clock_bounds import BEACON, COLUMNS, HEALTH, TIMES, _spreads, clocks_of, sure
 from basestation.arrivals import Arrival
 from basestation.cli.testbed import command as emulate
 from basestation.traces.files import write_trace
@@ -22,11 +22,11 @@ from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.advice.fit import measured_epsilon
-from spark_jobs.engine import Cores
-from spark_jobs.health.clocks import clocks, of_runs
-from spark_jobs.tables.ingest import ingest
+from spark_jobs.advice.predictions import measured_epsilon
+from spark_jobs.engines import Cores
+from spark_jobs.health.measured_clocks import clocks, of_runs
 from spark_jobs.tables.inputs import find
+from spark_jobs.tables.intake import ingest
 from spark_jobs.tables.stored import manifest
 from tests.journal.logs import simulated, write
 
@@ -207,7 +207,7 @@ def test_pieces_in_any_order_and_on_both_engines_give_the_same(tmp_path, capsys,
     torn = pa.concat_tables(frames.take(rows) for rows in cut)
 
     def rows_of(found):
-        rows = sorted(found.drop(["fault"]).to_pylist(), key=lambda row: row["run"])
+        rows = sorted(found.to_pylist(), key=lambda row: row["run"])
         stamped = [row["clocks"].pop() for row in rows]
         assert [item["measured"] for item in stamped] == [3, 0]
         assert (stamped[0]["motes"], stamped[0]["covers_100"]) == (2, 4)
@@ -221,7 +221,7 @@ def test_pieces_in_any_order_and_on_both_engines_give_the_same(tmp_path, capsys,
         deployments,
         20,
     )
-    assert rows_of(there.toArrow()) == whole
+    assert rows_of(there) == whole
 
 
 def test_a_beacon_takes_little_memory():
@@ -308,7 +308,7 @@ def test_the_farthest_two_of_a_moment():
 
 @pytest.mark.wide
 def test_the_testbeds_truth_bears_it_out(tmp_path, capsys, root, require_tool):
-    """The clocks as they were in the motes' memories, against what the gateway's line tells of them."""
+    """The clocks as they were in the motes' memories, against the records of the gateway's line."""
     for tool in ("gcc", "make", "pkg-config", "avr-gcc"):
         require_tool(tool)
     pytest.importorskip("platformio")

@@ -12,7 +12,7 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.engine import Cores
+from spark_jobs.engines import Cores
 from spark_jobs.run import run
 
 OPTIONS = WorldOptions(messages=200, motes=4, loss=0.1, seed=3)
@@ -47,20 +47,22 @@ def test_processes_give_what_one_gives(by_job):
 
 
 def test_a_scheme_that_sends_once_a_tick_has_a_world_of_its_own(by_job):
-    asked = ["--messages", "200", "--sends", "any", "--rate", "0.6", "--second-send", "waits", *ALONE]
+    asked = [
+        "--messages",
+        "200",
+        "--reading",
+        "sends=any",
+        "--rate",
+        "0.6",
+        "--reading",
+        "second-send=waits",
+        *ALONE,
+    ]
     names = ["delta-vector", "vector"]
     found = by_job(*asked, "--scheme", names[0], "--scheme", names[1])
     apart = [row for name in names for row in by_job(*asked, "--scheme", name)]
     assert found == apart
     assert found[0]["arrived"] != found[1]["arrived"] or found[0]["hold"] != found[1]["hold"]
-
-
-def test_a_trace_can_be_given_either_way(tmp_path, by_job):
-    write_trace(trace_with(), tmp_path / "run")
-    asked = ["--policy", "dapw", "--phi", "40", "--scheme", "kn", "--scheme", "vector"]
-    found = by_job(tmp_path / "run", *asked, *ALONE)
-    assert {row["run"] for row in found} == {trace_with().run}
-    assert found == by_job("--trace", tmp_path / "run", *asked, *ALONE)
 
 
 def test_spark_gives_the_same(tmp_path, by_job, spark):
@@ -121,9 +123,8 @@ def test_what_it_leaves(tmp_path, capsys):
     [
         (["--motes", "1"], "motes = 1: causality needs at least two motes"),
         (["--loss", "1.5"], "loss = 1.5"),
-        (["--scheme", "two-hop", "--min-wait", "0"], "min_wait"),
-        (["run", "--motes", "4"], "--motes: a recorded run says that itself"),
-        (["run", "--delay-law", "half"], "--delay-law: a recorded run says that itself"),
+        (["run", "--motes", "4"], "--motes: the recorded run has its own"),
+        (["run", "--reading", "delay-law=half"], "--reading: the recorded run has its own"),
     ],
 )
 def test_what_no_network_could_be_is_a_wrong_option(asked, words, capsys):

@@ -12,7 +12,7 @@ from tests.waiting import wait_until
 
 WHERE = """
 import sys
-from spark_jobs.engine import Spark
+from spark_jobs.engines import Spark
 from spark_jobs.session import started
 
 def where(_):

@@ -11,10 +11,10 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
-from spark_jobs.measuring.details import details
-from spark_jobs.traces.files import open_trace
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
+from spark_jobs.measuring.one_configuration import details
+from spark_jobs.traces.trace_files import open_trace
 
 OPTIONS = WorldOptions(messages=1500, motes=6, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
 CHOICE = Choice(schemes=("kn", "shlc", "barrier"), phis=(40,), tolerates=(3.0,))

@@ -10,18 +10,18 @@ import pytest
 
 from basestation.analysis.choices import Choice, candidates
 from basestation.analysis.facts import Arrivals, arrivals_of, facts_of, values
-from basestation.analysis.fit import Off, checks, fitted, over_seeds, predict, world
+from basestation.analysis.fitted_network import Off, checks, fitted, over_seeds, predict, world
 from basestation.analysis.sensitivity import sensitivity
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import TraceError, write_trace
-from spark_jobs.advice.facts import arrivals_in
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.run import run
-from spark_jobs.traces.files import open_trace
+from spark_jobs.traces.segments import arrivals_in
+from spark_jobs.traces.trace_files import open_trace
 
 OPTIONS = WorldOptions(
     motes=6,
@@ -39,7 +39,7 @@ SHLC = Choice(schemes=("shlc",), counter_bits=(4,), policies=("none", "cbd"), ph
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
-    """A log of which nobody knows what happened before what, and the trace that knows it."""
+    """A log without causes, and the trace that has them."""
     place = tmp_path_factory.mktemp("fit")
     run = generate(OPTIONS)
     own = deployment_for(OPTIONS, build_scheme(OPTIONS, "dpc1"), "cbd", 100)
@@ -149,6 +149,7 @@ def test_the_command_predicts_and_checks(log, tmp_path, capsys):
     assert "what is known" in capsys.readouterr().out
 
 
+@pytest.mark.wide
 def test_the_command_says_which_assumption_breaks_first(log, tmp_path, capsys):
     trace, _ = log
     words = [

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -25,12 +24,12 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.engine import Cores, Spark
+from spark_jobs.engines import Cores
 from spark_jobs.session import JobError
-from spark_jobs.tables.ingest import TABLES, ingest
 from spark_jobs.tables.inputs import find, grouped
+from spark_jobs.tables.intake import TABLES, ingest
 from spark_jobs.tables.stored import manifest
-from spark_jobs.traces.files import GRAPH
+from spark_jobs.traces.trace_files import GRAPH
 from tests.journal.logs import refuse, simulated, write, write_everything
 
 SECOND = 1_000_000_000
@@ -333,21 +332,12 @@ def test_bad_inputs_are_named_and_the_rest_is_taken(tmp_path, logged, capsys):
     refused = {Path(path).name: why for path, why in json.loads(told.out)["refused"].items()}
     assert set(refused) == {"cut", "foreign", "mixed", "narrow", "what.jsonl"}
     assert "cut off" in refused["cut"]
-    assert "no table of Causeway's" in refused["foreign"]
+    assert "not a table of Causeway" in refused["foreign"]
     assert "2 runs" in refused["mixed"]
     assert "not the columns that its deployment has: stamp" in refused["narrow"]
     assert "nor a log of the testbed" in refused["what.jsonl"]
     assert "Traceback" not in told.err
     assert len(table(tmp_path / "tables", "messages")) == len(trace.messages)
-
-
-def test_an_empty_folder_is_refused(tmp_path, capsys):
-    (tmp_path / "logs").mkdir()
-    arguments = ["ingest", str(tmp_path / "logs"), "--tables", str(tmp_path / "tables"), "--no-spark"]
-    assert run.main(arguments) == 1
-    assert "no journal, no trace and no log of the testbed" in capsys.readouterr().err
-    assert run.main(["ingest", str(tmp_path / "nowhere"), *arguments[2:]]) == 1
-    assert "there is no such file" in capsys.readouterr().err
 
 
 def test_without_a_deployment_the_frames_are_kept(tmp_path, logged):
@@ -396,26 +386,6 @@ def test_two_at_once_are_refused(tmp_path, logged):
     (tmp_path / "tables").mkdir()
     with locking.locked(tmp_path / "tables"), pytest.raises(JobError, match="another ingest is at work"):
         take(tmp_path / "tables", tmp_path / "a")
-
-
-def test_spark_gives_the_same_tables(tmp_path, logged, spark):
-    trace, arrivals = logged
-    first, second, _ = two_gateways(arrivals)
-    logs = tmp_path / "logs"
-    write(logs / "a", first, trace.deployment, "a", site="hill")
-    write(logs / "b", second, trace.deployment, "b", site="hill")
-    write(logs / "c", arrivals, trace.deployment, "c", site="dale")
-    write_trace(trace, logs / "sim")
-    (logs / "cut").mkdir()
-    (logs / "cut/messages.parquet").write_bytes((logs / "sim/messages.parquet").read_bytes()[:999])
-    here = take(tmp_path / "here", logs)
-    there = take(tmp_path / "there", logs, engine=Spark(spark))
-    assert content(tmp_path / "there") == content(tmp_path / "here")
-    assert set(there.refused) == set(here.refused) == {str(logs / "cut")}
-    read = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "there/messages"))
-    counts = {(row.site, row.run): row["count"] for row in read.groupBy("site", "run").count().collect()}
-    assert counts["hill", "a+b"] > counts["dale", "c"] * 0.9
-    assert sum(counts.values()) == ds.dataset(tmp_path / "here/messages", partitioning="hive").count_rows()
 
 
 def test_runs_of_one_place_at_different_times_stay_apart(tmp_path, logged):

@@ -10,9 +10,9 @@ from basestation.arrivals import Gap
 from basestation.journal.reader import read_journal, read_segment
 from basestation.journal.record_format import scan
 from basestation.journal.writer import JournalWriter
-from spark_jobs.engine import Cores, Spark
-from spark_jobs.journals import rows
-from spark_jobs.journals.records import RECORDS, intact
+from spark_jobs.engines import Cores, Spark
+from spark_jobs.journals import journal_tables as rows
+from spark_jobs.journals.segment_files import RECORDS, intact
 from spark_jobs.session import JobError
 from tests.journal.logs import VALUES, simulated, write, write_everything
 from tests.journal.logs import records as all_records

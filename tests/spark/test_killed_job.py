@@ -16,7 +16,7 @@ from tests.waiting import wait_until
 
 WORKERS = """
 import time
-from spark_jobs.engine import Cores
+from spark_jobs.engines import Cores
 
 if __name__ == "__main__":
     list(Cores(2, True).each(abs, [1, 2, 3]))
@@ -26,7 +26,7 @@ if __name__ == "__main__":
 JAVA = """
 import time
 from pathlib import Path
-from spark_jobs.engine import Spark
+from spark_jobs.engines import Spark
 from spark_jobs.session import start
 
 def work(task):
@@ -38,7 +38,7 @@ Spark(start("killed", "local[1]")).each(work, [{mark!r}])
 
 
 def alive(session: int) -> list[str]:
-    """The processes of a session that are no zombies."""
+    """The processes of a session that are not zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

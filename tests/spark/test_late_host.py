@@ -1,4 +1,4 @@
-"""A host that does not read its line for a while: what the network did and what this host did are told apart."""
+"""A host that does not read its line for a while: delays of the network and of this host are counted separately."""
 
 import json
 from dataclasses import replace
@@ -37,6 +37,7 @@ def measured(folder, capsys, deployment, line, *words):
     return late, [json.loads(row) for row in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("held_up", [False, True])
 @pytest.mark.parametrize("delta", [32, 8])
 def test_listen_and_continuum_count_the_same_late_messages(tmp_path, capsys, held_up, delta):

@@ -13,32 +13,38 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.analysis.columns import filled
-from basestation.analysis.links import SEEN, health
+from basestation.analysis.link_health import LINKS, MOTES, in_order
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run
-from spark_jobs.engine import Cores, Spark
-from spark_jobs.health.links import links
-from spark_jobs.tables.ingest import ingest
+from spark_jobs.engines import Cores, Spark
+from spark_jobs.health.link_tables import links
 from spark_jobs.tables.inputs import find
+from spark_jobs.tables.intake import ingest
 from tests.journal.logs import simulated, write
 
 
-def seen(rows):
-    """Rows (at, first, mote, life, sequence, gateway, rssi)."""
-    at, first, mote, life, sequence, gateway, rssi = zip(*rows, strict=True) if rows else [()] * 7
-    line, wall, word = [0] * len(rows), [True] * len(rows), ["a"] * len(rows)
-    columns = (word, word, mote, life, sequence, first, at, wall, gateway, line, rssi, rssi)
-    arrays = [
-        pa.array(values, item.type, from_pandas=True) for values, item in zip(columns, SEEN, strict=True)
-    ]
-    return pa.table(arrays, schema=SEEN)
-
-
 def counted(rows, window_s, mix=0):
-    """The tables of motes and links, also if the rows come in another order."""
-    table = seen(rows)
-    return health(table.take(np.random.default_rng(mix).permutation(len(table))) if mix else table, window_s)
+    """The tables of motes and links of rows (at, first, mote, life, sequence, gateway, rssi), in any order."""
+    names = ("at", "first", "source", "life", "sequence", "gateway", "rssi")
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    at, first, rssi = (columns.pop(name) for name in ("at", "first", "rssi"))
+    table = pa.table(
+        {name: pa.array(values, pa.int64()) for name, values in columns.items()}
+        | {
+            "site": pa.array(["a"] * len(rows), pa.string()),
+            "run": pa.array(["a"] * len(rows), pa.string()),
+            "fate": pa.array(["message" if one else "duplicate" for one in first], pa.string()),
+            "line": pa.array([0] * len(rows), pa.int32()),
+            "wall_ns": pa.array([round(one * 10**9) for one in at], pa.int64()),
+            "heard": pa.nulls(len(rows), pa.int64()),
+            "rssi": pa.array(rssi, pa.float32(), from_pandas=True),
+            "lqi": pa.array(rssi, pa.float32(), from_pandas=True),
+        }
+    )
+    table = table.take(np.random.default_rng(mix).permutation(len(table))) if mix else table
+    motes, of_links = links(Cores(1), table, window_s)
+    return in_order(motes, MOTES), in_order(of_links, LINKS)
 
 
 @pytest.mark.parametrize("mix", [0, 3])
@@ -87,6 +93,7 @@ def test_nothing_seen_is_an_empty_table():
     assert len(motes) == len(links) == 0
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(20))
 def test_random_logs_by_plain_counting(seed):
     chance = random.Random(seed)
@@ -206,20 +213,6 @@ def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys, monkey
     assert (tmp_path / "out/links.csv").read_text().startswith('"site","run","start","mote","gateway"')
 
 
-def test_spark_gives_the_same(tmp_path, capsys, spark):
-    trace, arrivals = simulated("shlc", messages=200)
-    write(tmp_path / "a", arrivals, trace.deployment, "a")
-    write(tmp_path / "b", arrivals[:100], trace.deployment, "b", site="other")
-    ingest(find([tmp_path]), tmp_path / "tables", Cores(1))
-    ways = ("--spark", "--no-spark")
-    for way in ways:
-        out = tmp_path / f"out{way}"
-        assert run.main(["links", str(tmp_path / "tables"), "--window", "1", "--out", str(out), way]) == 0
-    one, other = (pq.read_table(tmp_path / f"out{way}/links.parquet") for way in ways)
-    assert one == other
-    assert set(one["run"].to_pylist()) == {"a", "b"}
-
-
 def test_bad_input_is_named(tmp_path, capsys):
     trace, arrivals = simulated("kn", messages=100)
     write(tmp_path / "a", arrivals, trace.deployment, "a")
@@ -288,6 +281,6 @@ def test_the_worst_come_first(tmp_path, capsys):
 
 
 def test_a_number_that_a_real_column_rounds_is_no_fault():
-    """A hostile table has strengths that no radio tells."""
+    """A hostile table has strengths that no radio reports."""
     found = filled({"rssi": pa.array([1 - 2**31], pa.int32())}, pa.schema([("rssi", pa.float32())]), 1)
     assert found["rssi"].to_pylist() == [-(2.0**31)]

@@ -6,14 +6,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from basestation.figures.grid import measure_network, networks
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.engine import Spark
+from spark_jobs.engines import Spark
 from spark_jobs.run import run
-from spark_jobs.traces.files import TraceFault
+from spark_jobs.traces.trace_files import TraceFault
 
 OPTIONS = WorldOptions(messages=3000, motes=5, epsilon=3, delta=4, loss=0.05, seed=9)
 
@@ -62,10 +61,3 @@ def test_a_fault_raised_there_is_raised_here(spark):
 
 def refuse(task):
     raise TraceFault("of no use")
-
-
-@pytest.mark.wide
-def test_figures_by_spark(spark):
-    some = networks(100, 1)[::8]
-    assert {network.changes for network in some} != {some[0].changes}
-    assert list(Spark(spark).each(measure_network, some)) == list(map(measure_network, some))

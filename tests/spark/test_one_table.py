@@ -16,8 +16,7 @@ from basestation.simulator.simulation import build_named, generate
 from basestation.traces.files import write_trace
 from spark_jobs.run import run
 from spark_jobs.traces.field import with_causes
-from spark_jobs.traces.files import open_trace
-from spark_jobs.traces.runs import open_traces
+from spark_jobs.traces.trace_files import open_trace, open_traces
 from tests.journal.logs import VALUES, arrivals_of, with_values, write
 
 # Scheme, motes, whether only a log of the run is there (its causes then come from its causal graph), and values.
@@ -25,7 +24,7 @@ RUNS = [("kn", 10, False, VALUES), ("shlc", 3, False, []), ("barrier", 6, True, 
 
 
 def required(name):
-    """A library for tests alone. Where it is missing the test is skipped; in CI it fails."""
+    """A library only for tests. Where it is missing the test is skipped; in CI it fails."""
     if os.environ.get("CI") == "true":
         return import_module(name)
     return pytest.importorskip(name)
@@ -75,11 +74,12 @@ def ordered(rows, names):
     return sorted(([(name, row[name]) for name in names] for row in told), key=repr)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("read", [by_spark, by_duckdb, by_pandas, by_polars])
 @pytest.mark.parametrize("name", ["messages", "frames", "events", "causes"])
 def test_every_reader_sees_one_table(tables, request, read, name):
     files = [pq.ParquetFile(path) for path in sorted((tables / name).rglob("*.parquet"))]
-    # A log tells nothing of the motes' events, and its causes have a table of their own.
+    # A log has no events of motes, and its causes have a table of their own.
     assert len(files) == {"events": 2, "causes": 1}.get(name, 3)
     rows = [row for file in files for row in file.read().to_pylist()]
     names = files[0].schema_arrow.names

@@ -34,8 +34,8 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import BROADCAST, ActiveMessage, encode_packet
-from spark_jobs.measuring.continuum import continuum
-from spark_jobs.traces.files import open_trace
+from spark_jobs.measuring.measured_traces import continuum
+from spark_jobs.traces.trace_files import open_trace
 from tests.journal.logs import refuse
 from tests.live.world import MS, WALL, mono_at
 
@@ -111,7 +111,7 @@ def replayed(deployment, policy, phi, folder):
 
 
 def names(found):
-    """What anybody could order, as it was delivered: each message's own data."""
+    """The messages that have an order, as they were delivered: each message's own data."""
     return [one.data.data for one in found if isinstance(one, Delivered) and one.in_sync]
 
 

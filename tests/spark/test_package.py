@@ -15,15 +15,16 @@ import pytest
 from basestation.cli.analyse import JOBS
 from basestation.journal.parquet_parts import make_parts
 from basestation.simulator.options import WorldOptions
-from spark_jobs import package
+from spark_jobs import package as zipped
 from tests.bench import big_journal
 from tests.spark.servers import PATIENCE_S, free_port, running, spark_home, without_python
 from tests.waiting import wait_until
+from tools import cluster_package as package
 
 
 def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
     archive = tmp_path / "jobs.zip"
-    package.write_zip(root, archive)
+    zipped.write_zip(root, archive)
     names = zipfile.ZipFile(archive).namelist()
     assert {
         "spark_jobs/run.py",
@@ -32,11 +33,12 @@ def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
     } <= set(names)
     assert not [name for name in names if "__pycache__" in name]
     again = tmp_path / "again.zip"
-    package.write_zip(root, again)
+    zipped.write_zip(root, again)
     assert again.read_bytes() == archive.read_bytes()
-    # From the zip alone, away from the checkout.
-    modules = ", ".join(f"basestation.cli.{name}" for name in ("compare", "figures"))
-    modules += "".join(f", {module}" for module, _ in JOBS.values()) + ", spark_jobs.run"
+    # Only from the zip, away from the checkout.
+    modules = (
+        "basestation.cli.compare" + "".join(f", {module}" for module, _ in JOBS.values()) + ", spark_jobs.run"
+    )
     told = subprocess.run(
         [sys.executable, "-c", f"import {modules}, spark_jobs.comparing; print(spark_jobs.__file__)"],
         env={"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]},
@@ -70,7 +72,7 @@ def package_without(name):
 
 
 def test_the_settings_name_the_driver_s_python(tmp_path):
-    """Without it the driver would look for the workers' environment, which is unpacked for them alone."""
+    """Without it the driver would look for the workers' environment, which is unpacked only for them."""
     told = package.settings(tmp_path)
     assert told["spark.pyspark.driver.python"] == sys.executable
     assert told["spark.archives"] == f"{tmp_path}/{package.ENVIRONMENT}#environment"
@@ -82,7 +84,10 @@ def test_the_settings_name_the_driver_s_python(tmp_path):
 def manual(root):
     """The commands that the manual prints: those before `spark-submit`, and that of each job."""
     section = (
-        (root / "docs/guide/analysis.md").read_text().partition("## On a cluster\n")[2].partition("\n## ")[0]
+        (root / "docs/reference/analysis.md")
+        .read_text()
+        .partition("## On a cluster\n")[2]
+        .partition("\n## ")[0]
     )
     lines = re.findall(r"^ {4}(.*)$", section, re.M)
     commands = "\n".join(lines).replace("\\\n", "").splitlines()
@@ -107,7 +112,7 @@ class Checkout:
     def __init__(self, root, folder, shared):
         self.before, self.jobs = manual(root)
         self.folder, self.shared, self.master = folder, shared, ""
-        for name in (*package.PACKAGES, "Makefile"):
+        for name in (*zipped.PACKAGES, "tools", "Makefile"):
             copy = shutil.copytree if (root / name).is_dir() else shutil.copy
             copy(root / name, folder / name)
         (folder / ".venv").symlink_to(sys.prefix)
@@ -221,7 +226,7 @@ def kill_half_way(cluster, checkout, job):
 
 @pytest.mark.wide
 def test_the_manual_as_printed(tmp_path, root, require_tool):
-    """Ingest, continuum, links and watch on a cluster whose workers die come to what one machine makes alone."""
+    """Ingest, continuum, links and watch on a cluster whose workers die give the results of one machine."""
     require_tool("java")
     pytest.importorskip("pyspark")
     shared, alone = tmp_path / "shared", tmp_path / "alone"

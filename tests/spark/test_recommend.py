@@ -31,10 +31,10 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from packet_formats.deployment import load
-from spark_jobs.engine import Cores
-from spark_jobs.measuring.continuum import continuum
+from spark_jobs.engines import Cores
+from spark_jobs.measuring.measured_traces import continuum
 from spark_jobs.run import run
-from spark_jobs.traces.files import open_trace
+from spark_jobs.traces.trace_files import open_trace
 
 OPTIONS = WorldOptions(messages=2000, seed=2)
 EXAMPLE = load(Path(__file__).parents[2] / "examples" / "micaz.toml")  # a stamp of 2 bytes in a payload of 17
@@ -142,7 +142,7 @@ def test_what_more_data_would_allow_is_said():
 
 
 def test_violations_of_a_late_host_do_not_speak_against_a_proof():
-    """The network brought all messages in time; this host read some too late. The two are told apart."""
+    """The network brought all messages in time; this host read some too late. The two are counted separately."""
     proven = row(4, 0.08, 5.0, mean_most=10.17, high=12.0, exact=True, phi=100, network_late=0, host_late=86)
     asked = Question("mean", 0.0, guaranteed=True)
     (one,) = recommend([proven], EXAMPLE, asked)
@@ -155,7 +155,7 @@ def test_violations_of_a_late_host_do_not_speak_against_a_proof():
     assert f"{told}the network brought 1 message too late and this host read 86 messages too late: " in said
     calm = replace(proven, mean=0.0, host_late=0)
     said = sentence(recommend([calm], EXAMPLE, asked)[0])
-    assert "in causal order by proof, 0 to 10.17% violations as far as this log tells;" in said
+    assert "in causal order by proof, 0 to 10.17% violations as far as this log shows;" in said
 
 
 def test_a_simulated_network_that_breaks_the_tolerance_itself_is_told_once():
@@ -334,7 +334,7 @@ def test_when_nothing_will_do_it_says_the_best_there_is(trace, capsys):
     arguments = [str(trace), "--no-spark", "--scheme", "dpc1", "--phi", "40"]
     assert run("recommend", arguments) == 1
     said = capsys.readouterr().out
-    assert "nothing will do: nothing is proven or surely within the tolerance" in said
-    (tolerance,) = re.findall(r"--tolerance (\S+) would take it", said)
+    assert "nothing to recommend: no configuration is proven or surely within the tolerance" in said
+    (tolerance,) = re.findall(r"--tolerance (\S+) would allow it", said)
     assert run("recommend", [*arguments, "--tolerance", tolerance]) == 0
     assert "take dpc1" in capsys.readouterr().out

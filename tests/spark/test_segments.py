@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
-from basestation.analysis.delivery import ARRIVAL, StampReading
+from basestation.analysis.deliveries import ARRIVAL, StampReading
 from basestation.analysis.tally import Tally
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
-from spark_jobs.measuring.continuum import deliveries
 from spark_jobs.measuring.measure import MeasureTask, measure
-from spark_jobs.traces.files import open_trace
+from spark_jobs.measuring.measured_traces import deliveries
 from spark_jobs.traces.segments import cut, cut_at, plan
+from spark_jobs.traces.trace_files import open_trace
 from tests.spark.broken_traces import CASES, Case, Damage, by_the_objects, damaged, write
 
 DELIVERIES = tuple(

@@ -11,7 +11,7 @@ import pytest
 
 from basestation.cli import main
 from spark_jobs import run, session
-from spark_jobs.engine import EngineOptions, Spark, chosen
+from spark_jobs.engines import EngineOptions, Spark, chosen
 from spark_jobs.tables import stored
 
 

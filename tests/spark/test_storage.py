@@ -52,7 +52,7 @@ def test_spark_and_arrow_name_s3_differently():
 
 
 def test_an_unknown_file_system_is_refused_by_name():
-    with pytest.raises(JobError, match="ftp:// is not a file system that we know"):
+    with pytest.raises(JobError, match="ftp:// is not a known file system"):
         place("ftp://host/logs")
 
 

@@ -1,7 +1,5 @@
-"""Watch: each part counts once, however often the job is killed and started again."""
+"""Watch: the tables are those of all parts in the folder, however often the job is killed and started again."""
 
-import contextlib
-import json
 import os
 import random
 import shutil
@@ -13,34 +11,28 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import spark_jobs
 from basestation.analysis.choices import Choice
-from basestation.analysis.links import health, summary
-from basestation.analysis.windows import ROWS, lives, named, seen_in
+from basestation.analysis.columns import column, filled
+from basestation.analysis.link_health import LINKS, MOTES, PARTS_AS_FRAMES, in_order, summary
+from basestation.analysis.sql import query
 from basestation.journal.parquet_parts import PARTS, make_parts
 from basestation.journal.reader import read_journal
 from basestation.journal.recovery import write_whole
 from basestation.journal.summary import summarise
 from basestation.traces import schema
 from spark_jobs import run
-from spark_jobs.engine import Cores
-from spark_jobs.health import watch
-from spark_jobs.health.watch import (
-    RANGE,
-    Book,
-    Parts,
-    _read,
-    continuum_of,
-    follow,
-    health_of,
-    take_batch,
-)
+from spark_jobs.engines import Cores
+from spark_jobs.health import growing_logs
+from spark_jobs.health.growing_logs import continuum_of, follow, health_of, take_batch
+from spark_jobs.health.link_tables import links
 from tests.journal.logs import simulated, write
 from tests.waiting import wait_until
+
+HERE = Cores(1)
 
 
 def write_logs(folder):
@@ -65,23 +57,21 @@ def parts_of(folder):
     return sorted(str(path) for path in folder.rglob("messages/*.parquet"))
 
 
-def here(tasks):
-    return [health_of(task) for task in tasks]
-
-
 def test_a_run_is_what_its_journal_says(logged):
     folder, trace = logged
-    found = health_of(Parts("a", tuple(parts_of(folder / "a")), 1))
+    found = health_of(folder / "a", 1)
     known = summarise(read_journal(folder / "a"), trace.deployment).motes.values()
     assert sum(found.motes["received"].to_pylist()) == sum(mote.messages for mote in known)
     assert sum(found.motes["lost"].to_pylist()) == sum(mote.lost for mote in known) > 20
     assert not found.faults
 
 
-def test_lives():
-    boot = np.array([6, 7, 6, 0, 2, 3, 1])
-    mote = np.array([1, 1, 1, 1, 1, 2, 1])
-    assert lives(mote, boot).tolist() == [6, 7, 6, 8, 10, 3, 9]
+def test_a_boot_count_that_wraps_is_a_later_life():
+    boot, mote = [6, 7, 6, 0, 2, 3, 1], [1, 1, 1, 1, 1, 2, 1]
+    rows = {"source": mote, "boot": boot, "place": range(7), "wall_ns": range(1, 8), "sequence": [0] * 7}
+    rows |= {name: [None] * 7 for name in ("gateway", "rssi", "lqi")}
+    frames = query(PARTS_AS_FRAMES, parts=pa.table({name: pa.array(list(one)) for name, one in rows.items()}))
+    assert column(frames.sort_by("wall_ns"), "life").tolist() == [6, 7, 6, 8, 10, 3, 9]
 
 
 def content(out):
@@ -92,28 +82,40 @@ def content(out):
     }
 
 
-def new_out(path):
-    for name in ("batches", "health", "links", "continuum", "state"):
-        (path / name).mkdir(parents=True)
-    return path
+def copied(paths, logs):
+    """These parts in a folder of logs, as they come."""
+    for path in map(Path, paths):
+        place = logs / path.parts[-3] / PARTS
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place / f".{path.name}")
+        (place / f".{path.name}").rename(place / path.name)
 
 
-def test_batches_in_any_cut_and_done_again_come_to_the_same(tmp_path, logged):
+def runs_in(logs):
+    return sorted(logs.iterdir())
+
+
+def test_parts_in_any_order_and_batches_done_again_come_to_the_same(tmp_path, logged):
     folder, _ = logged
     paths = parts_of(folder)
-    whole = new_out(tmp_path / "whole")
-    take_batch(0, paths, Book(whole), 1, here)
-    out = new_out(tmp_path / "cut")
-    chance = random.Random(4)
-    chance.shuffle(paths)
+    take_batch(runs_in(folder), tmp_path / "whole", 1, HERE)
+    random.Random(4).shuffle(paths)
+    logs = tmp_path / "logs"
     for number in range(4):
+        copied(paths[number::4], logs)
         for _ in range(2):  # killed before its end was noted
-            take_batch(number, paths[number::4], Book(out), 1, here)
-    assert content(out) == content(whole)
+            take_batch(runs_in(logs), tmp_path / "cut", 1, HERE)
+    assert content(tmp_path / "cut") == content(tmp_path / "whole")
 
 
 MINUTE = 60 * 10**9
 SPARK_SECONDS = 3600  # for Spark to start on a machine that has no time for it
+
+
+SAME = {
+    "am_type": 6, "payload": b"", "batch": 0, "fresh": True, "in_sync": True, "saturated": False,
+    "stamp": {"r": 0, "c": 0, "kn": []},
+}  # fmt: skip
 
 
 def long_log(folder, parts, chance, run="a", late_ns=20 * 10**9, reboots=0.02):
@@ -141,82 +143,54 @@ def long_log(folder, parts, chance, run="a", late_ns=20 * 10**9, reboots=0.02):
             "source": source, "boot": boot, "sequence": numbers, "wall_ns": came, "heard": came // 10**6,
             "gateway": 20 + came % 2, "rssi": -60 - came % 30, "lqi": came % 100,
         }  # fmt: skip
-        kinds = schema.messages_schema()
-        table = pa.table({name: pa.array(values, kinds.field(name).type) for name, values in columns.items()})
+        table = filled(columns | SAME, schema.messages_schema(), len(mine))
         said = schema.metadata(run, deployment, "journal")
         pq.write_table(table.replace_schema_metadata(said), folder / run / PARTS / f"{number:06d}.parquet")
     return parts_of(folder)
 
 
-def counted_at_once(paths, window_s):
-    """What `health` makes of all rows at once, with no state and no windows that end."""
-    tables = [_read(Path(path))[0] for path in paths]
-    return health(named(seen_in(pa.concat_tables(tables), ROWS.empty_table())), window_s)
+def test_the_tables_are_those_of_links_over_all_parts(tmp_path):
+    """Losses, late messages and reboots are counted across the borders of parts."""
+    paths = long_log(tmp_path / "logs", 8, random.Random(1))
+    (found,) = take_batch(runs_in(tmp_path / "logs"), tmp_path / "out", 60, HERE)
+    rows = pa.concat_tables(
+        pq.read_table(path, partitioning=None) for path in paths
+    ).replace_schema_metadata()
+    mote, boot = column(rows, "source"), column(rows, "boot")
+    life = np.zeros(len(rows), np.int64)
+    for one in np.unique(mote):  # a life at a time, as the boots go on
+        mine = np.flatnonzero(mote == one)
+        life[mine] = boot[mine[0]] + np.cumsum((np.diff(boot[mine], prepend=boot[mine[0]]) + 3) % 8 - 3)
+    words = {"site": "", "run": "", "fate": "message"}
+    frames = rows.set_column(rows.column_names.index("heard"), "heard", pa.nulls(len(rows), pa.int64()))
+    frames = frames.append_column("life", pa.array(life)).append_column(
+        "line", pa.nulls(len(rows), pa.int32())
+    )
+    for name, word in words.items():
+        frames = frames.append_column(name, pa.repeat(word, len(rows)))
+    tables = [in_order(*pair) for pair in zip(links(HERE, frames, 60), (MOTES, LINKS), strict=True)]
+    assert [found.motes, found.links] == tables
+    assert pq.read_table(tmp_path / "out/health/a/motes.parquet") == tables[0]
+    assert pq.read_table(tmp_path / "out/links/a/links.parquet") == tables[1]
+    assert found.total == summary(tables[0])
+    assert found.total["reboots"] > 10
+    assert found.total["lost"] > 100
 
 
-def stored(out, name, run="a"):
-    files = sorted((out / name / run).glob("*.parquet"))
-    return pa.concat_tables([pq.read_table(path) for path in files]), files
-
-
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (0, 2))])
-def test_windows_that_end_are_what_all_parts_say(tmp_path, seed):
-    chance = random.Random(seed)
-    paths = long_log(tmp_path / "logs", 30, chance)
-    out, waiting, number = new_out(tmp_path / "out"), list(paths), 0
-    while waiting:
-        count = chance.randrange(1, 4)
-        (found,) = take_batch(number, waiting[:count], Book(out), 60, here)
-        waiting, number = waiting[count:], number + 1
-        assert not found.late
-    for name, whole in zip(("health", "links"), counted_at_once(paths, 60), strict=True):
-        table, files = stored(out, name)
-        order = [(key, "ascending") for key in ("mote", "start", "gateway") if key in table.column_names]
-        assert table.sort_by(order) == whole.sort_by(order)
-        assert len(files) >= 300 // RANGE
-    total = summary(counted_at_once(paths, 60)[0])
-    assert found.total == total
-    assert total["reboots"] > 10
-    assert total["lost"] > 100
-    assert len(list((out / "state/a").glob("*"))) == 2
-
-
-def test_a_batch_reads_as_much_however_many_came_before(tmp_path):
-    paths = long_log(tmp_path / "logs", 40, random.Random(1))
-    out, reads = new_out(tmp_path / "out"), []
-    for number, path in enumerate(paths):
-        with watched_reads() as opened:
-            take_batch(number, [path], Book(out), 60, here)
-        reads.append(
-            sorted(name.split("/")[-3] for name in opened if Path(name).suffix in (".parquet", ".json"))
-        )
-    assert reads[30] == reads[5] == ["a", "health", "links", "state", "state"]  # "a": the part
-
-
-@pytest.mark.wide
-def test_killed_after_any_write_it_comes_to_the_same(tmp_path, monkeypatch):
-    paths = long_log(tmp_path / "logs", 6, random.Random(2))
-    paths += long_log(tmp_path / "logs", 6, random.Random(3), "b")[6:]
-    batches = [[path for path in paths if int(Path(path).stem) // 2 == number] for number in range(3)]
-    whole = new_out(tmp_path / "whole")
-    writes = []
-    monkeypatch.setattr(watch, "write_whole", lambda path, raw: (writes.append(path), write_whole(path, raw)))
-    for number, batch in enumerate(batches):
-        before = len(writes)
-        take_batch(number, batch, Book(whole), 60, here)
-    last = len(writes) - before
-    assert last >= 7  # of each run: motes, links, state; then the book
-    for kill in range(last):
+def test_killed_at_any_write_it_comes_to_the_same(tmp_path):
+    long_log(tmp_path / "logs", 3, random.Random(2))
+    long_log(tmp_path / "logs", 3, random.Random(3), "b")
+    runs = runs_in(tmp_path / "logs")
+    take_batch(runs, tmp_path / "whole", 60, HERE)
+    for kill in range(4):  # of each run: motes, links
         for written in (False, True):
-            out = new_out(tmp_path / f"out{kill}{written}")
-            for number, batch in enumerate(batches):
-                with pytest.MonkeyPatch.context() as patch:
-                    patch.setattr(watch, "write_whole", dying(kill, written))
-                    with contextlib.suppress(Killed):
-                        take_batch(number, batch, Book(out), 60, here)
-                take_batch(number, batch, Book(out), 60, here)
-            assert content(out) == content(whole)
-            assert entries(out) == entries(whole)
+            out = tmp_path / f"out{kill}{written}"
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(growing_logs, "write_whole", dying(kill, written))
+                with pytest.raises(Killed):
+                    take_batch(runs, out, 60, HERE)
+            take_batch(runs, out, 60, HERE)
+            assert content(out) == content(tmp_path / "whole")
 
 
 class Killed(Exception):
@@ -237,135 +211,62 @@ def dying(kill, written):
     return write
 
 
-def entries(out):
-    return [json.loads(path.read_text()) for path in sorted((out / "batches").glob("*.json"))]
-
-
-def test_a_part_that_comes_late_is_told_and_counted(tmp_path):
-    paths = long_log(tmp_path / "logs", 12, random.Random(4))
-    out, whole = new_out(tmp_path / "out"), new_out(tmp_path / "whole")
-    take_batch(0, paths, Book(whole), 60, here)
-    for number, batch in enumerate((paths[:4], paths[6:9], [paths[5], paths[9]], paths[10:], [paths[4]])):
-        take_batch(number, batch, Book(out), 60, here)
-    assert content(out) == content(whole)
-    late = [entry["late"] for entry in entries(out)]
-    assert late[0] == late[1] == late[3] == {}
-    told = "000005.parquet came after part 8: the run is counted again from its first part"
-    assert late[2] == {"a": told}
-    assert "000004.parquet came after part 11" in late[4]["a"]
-
-
-def test_messages_that_come_when_their_window_is_final_are_told(tmp_path):
-    """A clock that is set back, and a message that was on its way for longer than windows stay open."""
-    paths = long_log(tmp_path / "logs", 4, random.Random(5), late_ns=10**9, reboots=0)
-    table = pq.read_table(paths[3], partitioning=None)
-    at = table.column_names.index("wall_ns")
-    back = table.set_column(at, table.field(at), pc.subtract(table["wall_ns"], 25 * MINUTE))
-    pq.write_table(back, paths[3])
-    first = pq.read_table(paths[0], partitioning=None)
-    numbers = first["sequence"].to_pylist()
-    gone, straggler = first.slice(0, 40), first.slice(40, 1)
-    pq.write_table(pa.concat_tables([gone, first.slice(41)]), paths[0])
-    second = pq.read_table(paths[2], partitioning=None)
-    moved = straggler.set_column(at, table.field(at), second["wall_ns"].slice(0, 1))
-    pq.write_table(pa.concat_tables([moved, second]), paths[2])
-    out, told = new_out(tmp_path / "out"), []
-    for number, path in enumerate(paths):
-        told += [found.late for found in take_batch(number, [path], Book(out), 60, here)]
-    assert len(numbers) > 41
-    assert told[:2] == [{}, {}]
-    assert told[2][paths[2]].startswith("1 messages came when their numbers were lost for good")
-    assert told[3][paths[3]].startswith(
-        f"the clock was set back: {len(back)} messages count in the oldest window"
-    )
-    motes, _ = stored(out, "health")
-    assert sum(motes["received"].to_pylist()) == sum(pq.read_metadata(path).num_rows for path in paths)
-
-
 def test_a_folder_of_another_window_or_version_is_refused(tmp_path, capsys):
-    (tmp_path / "logs").mkdir()
-    out = new_out(tmp_path / "o")
+    (tmp_path / "logs/a/messages").mkdir(parents=True)
+    (tmp_path / "logs/a/messages/0.parquet").touch()
+    out = tmp_path / "o"
+    out.mkdir()
     (out / "window").write_text("600 s")
     arguments = ["watch", str(tmp_path / "logs"), "--out", str(out), "--window", "60"]
     assert run.main(arguments) == 1
     assert "another window needs another --out" in capsys.readouterr().err
-    (out / "health/a.parquet").touch()
+    (out / "state").mkdir()
     assert run.main(arguments) == 1
     assert "older version" in capsys.readouterr().err
 
 
-@contextlib.contextmanager
-def watched_reads():
-    """The files that Python opens to read them, each time."""
-    opened = []
-    HOOKS.append(opened)
-    try:
-        yield opened
-    finally:
-        HOOKS.remove(opened)
-
-
-HOOKS = []
-
-
-def _audit(event, arguments):
-    if event == "open" and HOOKS and isinstance(arguments[0], str | Path) and "w" not in (arguments[1] or ""):
-        HOOKS[-1].append(str(arguments[0]))
-
-
-sys.addaudithook(_audit)
-
-
-def test_the_continuum_so_far(tmp_path, logged):
+def test_the_continuum_so_far(logged):
     folder, _ = logged
-    paths = parts_of(folder / "a")
-    out = new_out(tmp_path / "out")
-
-    def measure(parts):
-        return continuum_of(parts, Cores(1).each, Choice(schemes=["kn"], entries=[1], phis=[100]))
-
-    for number in range(2):
-        take_batch(number, paths[number::2], Book(out), 1, here, measure)
-    found = pq.read_table(out / "continuum/a.parquet")
-    assert found == measure(Parts("a", tuple(paths), 1))
+    paths = [Path(path) for path in parts_of(folder / "a")]
+    found = continuum_of("a", paths[:2], HERE, Choice(schemes=["kn"], entries=[1], phis=[100]))
     answered = [row for row in found.to_pylist() if row["answered"] != "no"]
-    arrived = sum(pq.read_metadata(path).num_rows for path in paths)
-    assert {row["arrived"] for row in answered} == {arrived}
+    assert {row["arrived"] for row in answered} == {
+        sum(pq.read_metadata(path).num_rows for path in paths[:2])
+    }
     assert max(row["hold_mean"] for row in answered) > 0
 
 
-def test_what_can_not_be_read_is_named(tmp_path, logged):
+def test_what_can_not_be_read_is_named_and_counts_once_it_is_repaired(tmp_path, logged):
     folder, _ = logged
     logs = tmp_path / "logs"
-    shutil.copytree(folder / "a", logs / "a")
-    paths = parts_of(logs / "a")
+    copied(parts_of(folder / "a"), logs)
+    paths = [Path(path) for path in parts_of(logs / "a")]
     assert len(paths) >= 4
-    whole = health_of(Parts("a", tuple(paths[3:]), 1))
-    cut, foreign, other = (
-        logs / "a/messages" / name for name in ("000000.parquet", "000001.parquet", "000900.parquet")
-    )
-    cut.write_bytes(cut.read_bytes()[:200])
+    sound = health_of(logs / "a", 1)
+    cut, foreign, other = (paths[0].with_name(f"{name}.parquet") for name in ("000000", "000001", "000900"))
+    whole, second = cut.read_bytes(), foreign.read_bytes()
+    cut.write_bytes(whole[:200])
     pq.write_table(pa.table({"a": [1]}), foreign)
-    os.remove(paths[2])
     shutil.copy(parts_of(folder / "b")[0], other)
-    out = new_out(tmp_path / "out")
-    (found,) = take_batch(0, [*paths[:2], *paths[3:], str(other)], Book(out), 1, here)
-    assert found.motes == whole.motes
-    faults = json.loads((out / "batches/000000.json").read_text())["faults"]
-    assert "cut off" in faults[str(cut)]
-    assert faults[str(foreign)] == "no part of Causeway's"
-    assert faults[str(other)] == "a part of another run, b"
+    (found,) = take_batch([logs / "a"], tmp_path / "out", 1, HERE)
+    assert "cut off" in found.faults[str(cut)]
+    assert "foreign schema" in found.faults[str(foreign)]
+    assert found.faults[str(other)] == "a part of another run, b"
+    cut.write_bytes(whole)
+    foreign.write_bytes(second)
+    other.unlink()
+    (found,) = take_batch([logs / "a"], tmp_path / "out", 1, HERE)
+    assert (found.motes, found.links, found.faults) == (sound.motes, sound.links, {})
 
 
-def test_a_part_whose_name_is_no_number_is_told_and_left_out(tmp_path, logged, spark):
-    """It would be in the checkpoint for good, and no batch could ever be done again."""
+def test_a_part_whose_name_is_not_a_number_is_reported_and_left_out(tmp_path, logged, spark):
     folder, _ = logged
     shutil.copytree(folder / "a", tmp_path / "logs" / "a")
     odd = tmp_path / "logs/a/messages/000001 (copy).parquet"
     shutil.copy(parts_of(folder / "a")[1], odd)
     for _ in range(2):
         found = spark_jobs.watch(spark, tmp_path / "logs", tmp_path / "out", window_s=1)
-        assert found == {str(odd): "its name is no number, so it is no part"}
+        assert found == {str(odd): "its name is not a number, so it is not a part"}
 
 
 def test_bad_requests_are_named(tmp_path, capsys):
@@ -380,35 +281,25 @@ def test_bad_requests_are_named(tmp_path, capsys):
 
 def test_a_growing_folder_and_a_batch_whose_end_was_lost(tmp_path, logged, spark):
     folder, _ = logged
-    logs, out = tmp_path / "logs", new_out(tmp_path / "out")
-    (logs / "a/messages").mkdir(parents=True)
-    paths = parts_of(folder / "a")
-    told = []
+    logs, out = tmp_path / "logs", tmp_path / "out"
+    paths, reported = parts_of(folder / "a"), []
 
     def watch():
-        follow(spark, logs, out, 1, None, tell=lambda *batch: told.append(batch))
+        follow(spark, logs, out, 1, None, report=lambda *batch: reported.append(batch))
 
-    for path in paths[:2]:
-        shutil.copy(path, logs / "a/messages")
+    copied(paths[1:3], logs)
     watch()
-    for path in paths[2:]:
-        shutil.copy(path, logs / "a/messages")
+    copied([paths[0], *paths[3:]], logs)  # one of them comes late
     watch()
     last = sorted((out / "checkpoint/commits").glob("[0-9]*"), key=lambda path: int(path.name))[-1]
     for path in (last, last.with_name(f".{last.name}.crc")):
         path.unlink(missing_ok=True)  # as if killed after the results were written
     watch()
     watch()
-    batches = [json.loads(path.read_text())["parts"] for path in sorted((out / "batches").glob("*"))]
-    seen = [part for parts in batches for run_parts in parts.values() for part in run_parts]
-    assert sorted(seen) == parts_of(logs)
-    once = new_out(tmp_path / "once")
-    take_batch(0, parts_of(logs), Book(once), 1, here)
-    assert content(out) == content(once)
-    assert [number for number, _ in told] == [0, 1, 1]
-    assert [(one.total, one.motes, one.links) for one in told[1][1]] == [
-        (one.total, one.motes, one.links) for one in told[2][1]
-    ]
+    take_batch(runs_in(logs), tmp_path / "once", 1, HERE)
+    assert content(out) == content(tmp_path / "once")
+    assert [number for number, _ in reported] == [0, 1, 1]
+    assert [one.total for one in reported[1][1]] == [one.total for one in reported[2][1]]
 
 
 @pytest.mark.wide
@@ -424,19 +315,15 @@ def killed_and_gone_on(place, folder, root, kills, chance):
     A kill comes after the next batch has begun, or after it is done.
     """
     logs, out = place / "logs", place / "out"
+    logs.mkdir()
     command = [sys.executable, "-m", "spark_jobs.run", "watch", str(logs), "--out", str(out), "--window", "1"]
     waiting = parts_of(folder)
 
     def add(count):
-        for path in [waiting.pop(0) for _ in range(min(count, len(waiting)))]:
-            place = logs / path.split("/")[-3] / "messages"
-            place.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, place / f".{path.split('/')[-1]}")
-            (place / f".{path.split('/')[-1]}").rename(place / path.split("/")[-1])
+        copied([waiting.pop(0) for _ in range(min(count, len(waiting)))], logs)
 
     def seen(begun):
-        names = "checkpoint/offsets/[0-9]*" if begun else "batches/*.json"
-        return len(list(out.glob(names)))
+        return len(list((out / "checkpoint" / ("offsets" if begun else "commits")).glob("[0-9]*")))
 
     for _ in range(kills):
         add(1)
@@ -461,10 +348,6 @@ def killed_and_gone_on(place, folder, root, kills, chance):
     subprocess.run(
         [*command, "--once"], cwd=root, check=True, stdout=subprocess.DEVNULL, timeout=SPARK_SECONDS
     )
-    once = new_out(place / "once")
-    take_batch(0, parts_of(logs), Book(once), 1, here)
-    assert content(out) == content(once)
-    batch_parts = [json.loads(path.read_text())["parts"] for path in (out / "batches").glob("*.json")]
-    seen = [part for parts in batch_parts for run_parts in parts.values() for part in run_parts]
-    assert sorted(seen) == parts_of(logs)
-    return len(batch_parts)
+    take_batch(runs_in(logs), place / "once", 1, HERE)
+    assert content(out) == content(place / "once")
+    return seen(False)

@@ -1,4 +1,4 @@
-"""Holds the causal graph that messages tell against what the flight recorders know."""
+"""Compares the causal graph of a station with the flight recorders."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from basestation.causality.causal_graph import Node
 from basestation.causality.truth import Send
 from basestation.observer import Observer
-from basestation.testbed.through_station import Taken
 from packet_formats.deployment import Deployment
+from tools.station_run import Taken
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from basestation.testbed import pcap
-from basestation.testbed.air import delimiter_ns, frame_of, message_of
+from basestation.testbed import capture
+from basestation.testbed.signals import delimiter_ns, frame_of, message_of
 from basestation.testbed.truth_log import Signal
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
@@ -65,7 +65,7 @@ def test_a_capture_byte_by_byte(tmp_path):
         signal(raw[:-1], broken=True),
         signal(b""),
     ]
-    assert pcap.write(path, events, {0: "micaz", 1: "micaz"}) == 2
+    assert capture.write(path, events, {0: "micaz", 1: "micaz"}) == 2
     head = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 195)
     length = len(raw) - 1
     first, second = (struct.pack("<IIII", seconds, ns, length, length) for seconds, ns in ((0, 7), (3, 5)))
@@ -75,15 +75,15 @@ def test_a_capture_byte_by_byte(tmp_path):
 def test_mica2_frames_have_a_private_link_type(tmp_path):
     path = tmp_path / "ether.pcap"
     raw = on_air(BEACON, deployment(board="mica2"))
-    assert pcap.write(path, [signal(raw)], {0: "mica2"}) == 1
+    assert capture.write(path, [signal(raw)], {0: "mica2"}) == 1
     written = path.read_bytes()
     assert struct.unpack_from("<I", written, 20) == (147,)
     assert written[40:] == frame_of(signal(raw), "mica2") == raw[10:-2]
 
 
 def test_two_kinds_of_radio_do_not_fit_one_file(tmp_path):
-    with pytest.raises(pcap.PcapError, match="mica2 and micaz"):
-        pcap.write(tmp_path / "x", [], {0: "micaz", 1: "mica2"})
+    with pytest.raises(capture.PcapError, match="mica2 and micaz"):
+        capture.write(tmp_path / "x", [], {0: "micaz", 1: "mica2"})
 
 
 def test_tshark_has_no_complaint(tmp_path, require_tool):
@@ -92,7 +92,7 @@ def test_tshark_has_no_complaint(tmp_path, require_tool):
     world = World(network(deployment(tinyos=2)))
     world.boot()
     world.send(SECOND, stamped(world, 0, 1, SECOND))
-    assert pcap.write(path, world.events(), dict.fromkeys(world.network.nodes, "micaz")) == 2
+    assert capture.write(path, world.events(), dict.fromkeys(world.network.nodes, "micaz")) == 2
     fields = (
         "-T",
         "fields",

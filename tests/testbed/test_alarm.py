@@ -6,11 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.cli.testbed import command
-from basestation.testbed.air import message_of
+from basestation.testbed.signals import message_of
 from basestation.testbed.truth_log import RecordedEvent, Signal, read
 from packet_formats.deployment import load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
+
+pytestmark = pytest.mark.wide
 
 ALARM, ANSWER, END = 1, 2, 3
 BRIGHT, DARK = 800, 100

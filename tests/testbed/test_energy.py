@@ -1,13 +1,12 @@
 """What a run cost: times by state, as the engine counts them, times currents."""
 
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from basestation.testbed import engine
+from basestation.testbed import emulator
 from basestation.testbed.energy import Battery, StatesLog
 from basestation.testbed.judge import judge
 from basestation.testbed.testbed_report import lines_of
@@ -23,7 +22,7 @@ def states(
     return States(t, node, processor, radio, others.get("leds", {}), others.get("sensors", {}), starts)
 
 
-def test_a_mean_current_is_what_one_works_out_by_hand() -> None:
+def test_a_mean_current_is_what_one_works_out_by_hand():
     log = StatesLog(Battery(mah=1000))
     processor = {"off": SECOND, "active": SECOND, "power_save": 7 * SECOND, "starting": SECOND}
     radio = {"off": 8 * SECOND, "receiving": SECOND, "sending": SECOND}
@@ -56,7 +55,7 @@ def test_a_mean_current_is_what_one_works_out_by_hand() -> None:
     assert (energy.ma, energy.days, energy.worst, energy.gateways) == (mote.ma, mote.days, 0, ())
 
 
-def test_what_was_before_does_not_count() -> None:
+def test_what_was_before_does_not_count():
     log = StatesLog(Battery(since=10))
     log.take(states(5 * SECOND, 0, {"active": 5 * SECOND}, {"receiving": 5 * SECOND}))
     log.take(states(10 * SECOND, 0, {"active": 10 * SECOND}, {"receiving": 10 * SECOND}))
@@ -74,13 +73,13 @@ def test_what_was_before_does_not_count() -> None:
     assert energy.duty == 0
 
 
-def test_nobody_with_power_is_no_energy() -> None:
+def test_nobody_with_power_is_no_energy():
     log = StatesLog(Battery())
     log.take(states(SECOND, 0, {"off": SECOND}, {"off": SECOND}))
     assert log.energy_of(network(motes=1)) is None
 
 
-def test_the_report_tells_each_mote_and_gateways_apart() -> None:
+def test_the_report_tells_each_mote_and_gateways_apart():
     world = World()
     for node, receiving in zip(world.network.nodes, (1, 10, 2, 10), strict=True):
         radio = {"receiving": receiving * SECOND, "idle": (10 - receiving) * SECOND}
@@ -111,7 +110,7 @@ def test_the_report_tells_each_mote_and_gateways_apart() -> None:
     assert "the mean mote from 150 s on, when the network has found itself;" in told["energy"]
 
 
-def test_a_high_band_draws_more() -> None:
+def test_a_high_band_draws_more():
     assert deployment(board="mica2").network.band == 433
     assert power.currents("mica2", 916).radio["receiving"].ma == 9.6
     assert power.currents("mica2").radio["receiving"].ma == 7.4
@@ -119,7 +118,7 @@ def test_a_high_band_draws_more() -> None:
 
 
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
-def test_a_board_asleep_draws_what_was_measured(board: str) -> None:
+def test_a_board_asleep_draws_what_was_measured(board):
     """Whatever the parts are said to draw, a whole board in its deepest sleep draws this."""
     log = StatesLog(Battery(asleep_ma=0.11))
     radio = "off" if board == "micaz" else "down"
@@ -138,7 +137,7 @@ WAKINGS = 16  # a second
 
 
 @pytest.fixture(scope="module")
-def blinker(root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def blinker(root, require_tool, tmp_path_factory):
     built = tmp_path_factory.mktemp("states") / "states.elf"
     flags = ["-mmcu=atmega128", f"-DF_CPU={HZ}UL", "-Os", "-std=gnu11", f"-DGREEN_MS={GREEN_MS}"]
     source = root / "tests" / "testbed" / "c" / "avr_states.c"
@@ -158,13 +157,11 @@ def run(testbed: Path, image: Path, *lines: str) -> list[object]:
         "end 4.03",
         "",
     ]
-    return list(engine.events_of("\n".join(text), testbed))
+    return list(emulator.events_of("\n".join(text), testbed))
 
 
 @pytest.mark.parametrize("start_cycles", [16384, 1024])
-def test_a_known_program_has_the_times_that_it_must_have(
-    testbed: Path, blinker: Path, start_cycles: int
-) -> None:
+def test_a_known_program_has_the_times_that_it_must_have(testbed, blinker, start_cycles):
     events = run(testbed, blinker, f"oscillator {start_cycles}")
     found = next(event for event in events if isinstance(event, States) and event.node == 0)
     use = next(event for event in events if isinstance(event, ProgramUse) and event.node == 0)
@@ -185,7 +182,7 @@ def test_a_known_program_has_the_times_that_it_must_have(
     assert start < SECOND // WAKINGS
 
 
-def test_the_times_of_all_states_are_the_time_of_the_run(testbed: Path, blinker: Path) -> None:
+def test_the_times_of_all_states_are_the_time_of_the_run(testbed, blinker):
     """Also of motes that were off, dipped, or were reset in their sleep; within the rounding of each state."""
     script = (
         "states 0.7",

@@ -1,12 +1,11 @@
 """Running the engine: an engine that is a few lines of shell, and the real one where it can be built."""
 
-import signal
 import threading
 
 import pytest
 
-from basestation.testbed import engine
-from basestation.testbed.engine import EngineError, OpenPort
+from basestation.testbed import emulator
+from basestation.testbed.emulator import EmulatorError, OpenPort
 
 START = '{"t":0,"is":"start","seed":1,"nodes":1,"version":1}'
 PORT = '{"t":0,"is":"port","node":3,"tcp":9001,"pty":"/run/tty"}'
@@ -32,7 +31,7 @@ def test_the_scenario_goes_in_and_ports_come_out(fake, tmp_path):
         f"echo '{START}' > $2; sleep 0.1; echo '{PORT}' >> $2",
         'echo \'{"t":1500000000,"is":"script","line":"\'"$scenario"\'"}\' >> $2',
     )
-    with engine.start(program, "seed 1", log) as run:
+    with emulator.start(program, "seed 1", log) as run:
         assert run.ports(1) == [OpenPort(3, 9001, "/run/tty")]
         assert run.finish()
         assert run.seconds() == 1.5
@@ -40,10 +39,10 @@ def test_the_scenario_goes_in_and_ports_come_out(fake, tmp_path):
 
 
 def test_an_engine_that_refuses_says_why(fake, tmp_path):
-    with engine.start(fake("echo 'line 3: no node 7' >&2; exit 2"), "", tmp_path / "truth") as run:
+    with emulator.start(fake("echo 'line 3: no node 7' >&2; exit 2"), "", tmp_path / "truth") as run:
         assert run.ports(1) == []
         assert run.seconds() == 0
-        with pytest.raises(EngineError, match="status 2: line 3: no node 7"):
+        with pytest.raises(EmulatorError, match="status 2: line 3: no node 7"):
             run.finish()
 
 
@@ -52,7 +51,7 @@ def test_a_run_that_is_left_is_interrupted(fake, tmp_path):
     program = fake(
         "trap 'echo bye > $2; exit 130' INT", f"echo '{PORT}' > $2", "while :; do sleep 0.05; done"
     )
-    with engine.start(program, "", log) as run:
+    with emulator.start(program, "", log) as run:
         run.ports(1)
         assert run.running
         run.wait(0.01)
@@ -63,24 +62,20 @@ def test_a_run_that_is_left_is_interrupted(fake, tmp_path):
 
 def test_an_interrupted_run_is_no_fault(fake, tmp_path):
     program = fake("trap 'exit 130' INT", f"echo '{PORT}' > $2", "while :; do sleep 0.05; done")
-    with engine.start(program, "", tmp_path / "truth") as run:
+    with emulator.start(program, "", tmp_path / "truth") as run:
         run.ports(1)
         threading.Timer(0.1, run.interrupt).start()
         assert run.finish() is False
 
 
 def test_what_building_needs_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr(engine.shutil, "which", lambda tool: None if tool == "gcc" else tool)
-    with pytest.raises(EngineError, match=r"gcc is missing.*libsimavr-dev"):
-        engine.build()
+    monkeypatch.setattr(emulator.shutil, "which", lambda tool: None if tool == "gcc" else tool)
+    with pytest.raises(EmulatorError, match=r"gcc is missing.*libsimavr-dev"):
+        emulator.build()
     monkeypatch.undo()
-    monkeypatch.setattr(engine, "SOURCES", tmp_path)
-    with pytest.raises(EngineError, match="did not build"):
-        engine.build(tmp_path / "build")
-    monkeypatch.setattr(engine, "SOURCES", tmp_path / "none")
-    with pytest.raises(EngineError, match="checkout"):
-        engine.build()
-
-
-def test_the_status_of_an_interruption_is_the_shells():
-    assert engine.INTERRUPTED == 128 + signal.SIGINT
+    monkeypatch.setattr(emulator, "SOURCES", tmp_path)
+    with pytest.raises(EmulatorError, match="did not build"):
+        emulator.build(tmp_path / "build")
+    monkeypatch.setattr(emulator, "SOURCES", tmp_path / "none")
+    with pytest.raises(EmulatorError, match="checkout"):
+        emulator.build()

@@ -5,7 +5,7 @@ from ctypes import c_bool, c_double
 
 import pytest
 
-from tests.testbed.air import BYTE, CHANNEL_26, MS, NEVER, US, Air, Fault, MakeAir, Outcome, frame
+from tests.testbed.air import BYTE, CHANNEL_26, MS, NEVER, US, Fault, Outcome, frame
 
 NOISE = -98.0
 
@@ -15,7 +15,7 @@ def dbm_sum(*dbm: float) -> float:
 
 
 @pytest.fixture
-def air(make_air: MakeAir) -> Air:
+def air(make_air):
     """Four nodes without chips."""
     return make_air(nodes=4, chips=0)
 
@@ -23,7 +23,7 @@ def air(make_air: MakeAir) -> Air:
 # --- strength ---
 
 
-def test_gain_is_of_one_direction(air: Air) -> None:
+def test_gain_is_of_one_direction(air):
     air.gain(0, 1, -60)
     there, back = air.begin(0, 0, dbm=-3), air.begin(1, 0)
     assert air.library.ether_dbm(air.ether, there, 1) == -63
@@ -32,7 +32,7 @@ def test_gain_is_of_one_direction(air: Air) -> None:
     assert air.library.ether_dbm(air.ether, there, 2) == -math.inf
 
 
-def test_cut_and_heal(air: Air) -> None:
+def test_cut_and_heal(air):
     air.gain(0, 1, -60)
     air.library.ether_cut(air.ether, 0, 1, c_bool(True))
     assert air.library.ether_dbm(air.ether, air.begin(0, 0), 1) == -math.inf
@@ -40,7 +40,7 @@ def test_cut_and_heal(air: Air) -> None:
     assert air.library.ether_dbm(air.ether, air.begin(0, 0), 1) == -60
 
 
-def test_power_is_a_sum_in_milliwatts(air: Air) -> None:
+def test_power_is_a_sum_in_milliwatts(air):
     air.gain(0, 2, -80)
     air.gain(1, 2, -83)
     assert air.power(2, 0) == pytest.approx(NOISE)
@@ -56,14 +56,14 @@ def test_power_is_a_sum_in_milliwatts(air: Air) -> None:
     assert air.power(2, 400) == pytest.approx(NOISE)
 
 
-def test_frequencies_that_differ_by_a_rounding_are_the_same(air: Air) -> None:
+def test_frequencies_that_differ_by_a_rounding_are_the_same(air):
     air.gain(0, 1, -60)
     air.begin(0, 0, khz=433_002)
     assert air.power(1, 0, 433_010) > -61
     assert air.power(1, 0, 433_100) == pytest.approx(NOISE)
 
 
-def test_noise(air: Air) -> None:
+def test_noise(air):
     air.noise(1, -90)
     assert air.power(1, 0) == pytest.approx(-90)
     air.readings(1, [-95, -80, -70], start=1)
@@ -72,7 +72,7 @@ def test_noise(air: Air) -> None:
     assert air.power(0, 0) == pytest.approx(NOISE)
 
 
-def test_mean_power(air: Air) -> None:
+def test_mean_power(air):
     air.gain(0, 1, -60)
     air.readings(1, [-90, -70])
     air.end(air.begin(0, 3 * MS), 3 * MS + 100 * US)
@@ -86,7 +86,7 @@ def test_mean_power(air: Air) -> None:
 # --- disturbance ---
 
 
-def test_sinr_is_the_worst_of_the_interval(air: Air) -> None:
+def test_sinr_is_the_worst_of_the_interval(air):
     for sender, db in ((0, -60), (1, -70), (2, -75)):
         air.gain(sender, 3, db)
     wanted = air.begin(0, 0)
@@ -99,7 +99,7 @@ def test_sinr_is_the_worst_of_the_interval(air: Air) -> None:
     assert air.sinr(wanted, 3, 2000, 5000) == pytest.approx(-60 - dbm_sum(NOISE, -75))
 
 
-def test_sinr_sees_every_reading_of_noise(air: Air) -> None:
+def test_sinr_sees_every_reading_of_noise(air):
     air.gain(0, 1, -60)
     air.readings(1, [-95, -95, -70, -95])
     wanted = air.begin(0, 0)
@@ -108,7 +108,7 @@ def test_sinr_sees_every_reading_of_noise(air: Air) -> None:
     assert air.sinr(wanted, 1, 3 * MS, 4 * MS) == pytest.approx(35)
 
 
-def test_other_frequency_does_not_disturb(air: Air) -> None:
+def test_other_frequency_does_not_disturb(air):
     air.gain(0, 2, -60)
     air.gain(1, 2, -20)
     wanted = air.begin(0, 0)
@@ -116,7 +116,7 @@ def test_other_frequency_does_not_disturb(air: Air) -> None:
     assert air.sinr(wanted, 2, 0, 1000) == pytest.approx(-60 - NOISE)
 
 
-def test_injected_and_jamming_are_heard_everywhere(air: Air) -> None:
+def test_injected_and_jamming_are_heard_everywhere(air):
     air.inject(MS, frame(b"hello"), -70)
     air.jam(0, 2 * MS, -80)
     for node in range(4):
@@ -132,14 +132,14 @@ def test_injected_and_jamming_are_heard_everywhere(air: Air) -> None:
 
 
 @pytest.mark.parametrize(("probability", "least", "most"), [(0.0, 0, 0), (0.3, 220, 380), (1.0, 1000, 1000)])
-def test_delivery(air: Air, probability: float, least: int, most: int) -> None:
+def test_delivery(air, probability, least, most):
     air.gain(0, 1, -60)
     air.library.ether_set_delivery(air.ether, 0, 1, c_double(probability))
     signal = air.begin(0, 0)
     assert least <= sum(air.library.ether_delivers(air.ether, signal, 1) for _ in range(1000)) <= most
 
 
-def test_chance_is_the_seeds_and_each_nodes_own(make_air: MakeAir) -> None:
+def test_chance_is_the_seeds_and_each_nodes_own(make_air):
     def draws(seed: int, others: int, node: int) -> list[bool]:
         air = make_air(nodes=3, chips=0, seed=seed)
         for receiver in (1, 2):
@@ -158,7 +158,7 @@ def test_chance_is_the_seeds_and_each_nodes_own(make_air: MakeAir) -> None:
 # --- bookkeeping ---
 
 
-def test_busy(air: Air) -> None:
+def test_busy(air):
     signal = air.begin(0, 1000 * US)
     assert not air.busy(0, 1000 * US)
     assert air.busy(0, 1000 * US + 1)
@@ -170,7 +170,7 @@ def test_busy(air: Air) -> None:
     assert not air.busy(2000 * US, 5000 * US)
 
 
-def test_every_signal_has_one_outcome_at_every_radio_in_reach(make_air: MakeAir) -> None:
+def test_every_signal_has_one_outcome_at_every_radio_in_reach(make_air):
     """A radio that is off does not say so: it was deaf. No radio, no gain, too weak: nothing."""
     air = make_air(nodes=6, chips=4)
     for receiver, db in ((1, -60), (2, -60), (3, -111), (5, -60)):
@@ -186,7 +186,7 @@ def test_every_signal_has_one_outcome_at_every_radio_in_reach(make_air: MakeAir)
     assert len(air.outcomes()) == 2
 
 
-def test_the_end_of_a_run_settles_all(make_air: MakeAir) -> None:
+def test_the_end_of_a_run_settles_all(make_air):
     air = make_air(nodes=2, chips=2)
     air.gain(0, 1, -60)
     air.end(air.begin(0, 0), MS)
@@ -201,7 +201,7 @@ def test_the_end_of_a_run_settles_all(make_air: MakeAir) -> None:
     assert air.outcomes() == ["deaf", "deaf"]
 
 
-def test_what_never_was_on_the_air_has_no_outcome(make_air: MakeAir) -> None:
+def test_what_never_was_on_the_air_has_no_outcome(make_air):
     air = make_air(nodes=2, chips=2)
     air.gain(0, 1, -60)
     air.end(air.begin(0, MS), MS // 2, broken=True)
@@ -211,7 +211,7 @@ def test_what_never_was_on_the_air_has_no_outcome(make_air: MakeAir) -> None:
     assert air.power(1, MS) == pytest.approx(NOISE)
 
 
-def test_too_many_signals_at_once(air: Air) -> None:
+def test_too_many_signals_at_once(air):
     signals = [air.begin(0, 0) for _ in range(513)]
     assert [signal.value is None for signal in signals] == [False] * 512 + [True]
     for signal in signals[:-1]:

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from basestation.testbed import engine, faults, topologies, truth_log
+from basestation.testbed import emulator, faults, topologies, truth_log
 from basestation.testbed.topologies import TopologyError, Wanted
 
 pytestmark = pytest.mark.usefixtures("testbed")
@@ -34,8 +34,8 @@ def test_a_scenario_that_cannot_be_is_refused(testbed, lines, said):
 def test_the_truth_replaces_no_device(tmp_path, testbed):
     (tmp_path / "folder").mkdir()
     with (
-        pytest.raises(engine.EngineError, match="is no file"),
-        engine.start(testbed, "", tmp_path / "folder"),
+        pytest.raises(emulator.EmulatorError, match="is no file"),
+        emulator.start(testbed, "", tmp_path / "folder"),
     ):
         pass
 

@@ -1,7 +1,5 @@
 """Images: found, checked against their deployment, given ids; variables found by name."""
 
-import hashlib
-import json
 import subprocess
 from dataclasses import replace
 
@@ -11,8 +9,7 @@ from click.testing import CliRunner
 
 from basestation.cli import cli
 from basestation.testbed import images
-from basestation.testbed.images import FirmwareImageError, environments, program, programs_for
-from packet_formats import cheader
+from basestation.testbed.images import FirmwareImageError, program, programs_for
 from packet_formats.schemes import descriptor, names
 from tests.testbed.worlds import deployment
 
@@ -81,35 +78,6 @@ def test_what_is_no_image(tmp_path):
         program(tmp_path / "text.elf")
 
 
-@pytest.fixture
-def build(elf, tmp_path):
-    """A build folder for the deployment `meadow`."""
-    for name in environments("micaz"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "firmware.elf").write_bytes(elf.read_bytes())
-        header = hashlib.sha256(cheader.render(deployment()).encode()).hexdigest()
-        about = {"layout_sha256": header, "deployment": "meadow"}
-        (tmp_path / name / "firmware.json").write_text(json.dumps(about))
-    return tmp_path
-
-
-def test_images_that_are_there(build):
-    found = programs_for(deployment(), build=build)
-    assert found.mote.path == build / "micaz" / "firmware.elf"
-    assert found.gateway.path == build / "micaz_gateway" / "firmware.elf"
-
-
-def test_images_for_something_else_are_refused(build, tmp_path):
-    with pytest.raises(FirmwareImageError, match="built for another deployment, meadow"):
-        programs_for(deployment(motes=9), build=build)
-    with pytest.raises(FirmwareImageError, match="no image"):
-        programs_for(deployment(), build=tmp_path / "none")
-    with pytest.raises(FirmwareImageError, match="rate"):
-        programs_for(deployment(), rate=1.0, build=build)
-    with pytest.raises(FirmwareImageError, match="app"):
-        programs_for(deployment(), app="alarm", build=build)
-
-
 def test_a_board_that_the_firmware_is_not_for_is_refused(tmp_path, root):
     toml = (root / "examples/mica2.toml").read_text().replace('"mica2"', '"generic"')
     (tmp_path / "theirs.toml").write_text(toml)
@@ -119,7 +87,7 @@ def test_a_board_that_the_firmware_is_not_for_is_refused(tmp_path, root):
 
 
 @pytest.mark.parametrize("scheme", names())
-def test_a_stamp_that_the_firmware_lacks_is_refused_before_the_build(build, root, scheme):
+def test_a_stamp_that_the_firmware_lacks_is_refused_before_the_build(root, scheme):
     """The compiler stops at the same stamps: those without a program in firmware/core."""
     stamp = replace(deployment().stamp, scheme=scheme)
     guard = f"#if CAUSEWAY_SCHEME_{scheme.upper().replace('-', '_')}"
@@ -128,7 +96,7 @@ def test_a_stamp_that_the_firmware_lacks_is_refused_before_the_build(build, root
     assert descriptor(scheme).in_firmware == has
     if not has:
         with pytest.raises(FirmwareImageError, match=f'"{scheme}": the firmware has no such stamp'):
-            programs_for(replace(deployment(), stamp=stamp), build=build)
+            programs_for(replace(deployment(), stamp=stamp))
 
 
 @pytest.fixture

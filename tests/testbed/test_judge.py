@@ -107,7 +107,7 @@ def test_the_observer_delivers_them_in_order(world):
 
 
 def test_what_two_gateways_hear_is_delivered_once():
-    """The station takes all lines: a copy that the second gateway hears is no second message."""
+    """The station takes all lines: a copy that the second gateway hears is the same message."""
     world = World(network(gateways=2))
     world.boot()
     for number in range(4):

@@ -2,8 +2,6 @@
 
 import json
 import subprocess
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +13,10 @@ from packet_formats.deployment import load
 from packet_formats.framing import FrameDecoder, crc16
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import decode_message
-from packet_formats.records import Heard, Status
+from packet_formats.records import Status
 from packet_formats.tinyos import ActiveMessage, decode_packet
+
+pytestmark = pytest.mark.wide
 
 SECONDS = 40
 GAINS = {(0, 1): -55, (0, 2): -70, (0, 3): -85, (1, 2): -60, (1, 3): -65, (2, 3): -62}
@@ -35,7 +35,7 @@ class Images(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def images(root: Path, platformio: None, tmp_path_factory: pytest.TempPathFactory) -> Images:
+def images(root, platformio, tmp_path_factory):
     folder = tmp_path_factory.mktemp("mica2")
     path, text = folder / "deployment.toml", (root / "examples/mica2.toml").read_text()
     path.write_text(text.replace("tinyos = 1", "tinyos = 2"))
@@ -69,12 +69,12 @@ def scenario(images: Images) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def text(testbed: Path, images: Images) -> str:
+def text(testbed, images):
     return run(testbed, *scenario(images))
 
 
 @pytest.fixture(scope="module")
-def truth(text: str) -> list[Line]:
+def truth(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -83,7 +83,7 @@ def of(truth: list[Line], what: str) -> list[Line]:
 
 
 def handed_up(truth: list[Line], layout: DataLayout) -> list[tuple[int, object]]:
-    """(when, message) of all that the gateway told its host."""
+    """(when, message) of all that the gateway sent to its host."""
     decoder = FrameDecoder()
     found = []
     for line in of(truth, "uart"):
@@ -94,31 +94,12 @@ def handed_up(truth: list[Line], layout: DataLayout) -> list[tuple[int, object]]
     return found
 
 
-def test_legal_use_is_silent(truth: list[Line]) -> None:
+def test_legal_use_is_silent(truth):
     assert of(truth, "fault") == []
     assert of(truth, "end")[0]["reason"] == "end"
 
 
-def test_all_hear_all(truth: list[Line]) -> None:
-    sender = {line["number"]: line["node"] for line in of(truth, "signal")}
-    received = Counter(
-        (sender[line["signal"]], line["node"])
-        for line in of(truth, "outcome")
-        if line["outcome"] == "received"
-    )
-    assert set(received) == {(i, j) for i in range(4) for j in range(4) if i != j}
-    assert min(received.values()) >= 3
-    assert {line["khz"] for line in of(truth, "signal")} == {KHZ[1]}
-
-
-def test_one_outcome_for_each_signal_and_node(truth: list[Line]) -> None:
-    said = Counter((line["signal"], line["node"]) for line in of(truth, "outcome"))
-    assert set(said.values()) == {1}
-    ended = [line for line in of(truth, "signal") if line["to"] < (SECONDS - 1) * 1e9]
-    assert all((line["number"], node) in said for line in ended for node in range(4) if node != line["node"])
-
-
-def test_no_byte_went_out_too_late(truth: list[Line]) -> None:
+def test_no_byte_went_out_too_late(truth):
     """Each signal holds a frame with the right check sum; a byte that missed its time would spoil it."""
     signals = of(truth, "signal")
     assert len(signals) > 30
@@ -131,7 +112,7 @@ def test_no_byte_went_out_too_late(truth: list[Line]) -> None:
         assert len(frame) - size - 2 in (2, 3)  # one may have begun when the carrier went off
 
 
-def test_what_the_truth_calls_received_the_driver_has_heard(truth: list[Line], images: Images) -> None:
+def test_what_the_truth_calls_received_the_driver_has_heard(truth, images):
     ends = [line["t"] for line in of(truth, "outcome") if line["node"] == 0 and line["outcome"] == "received"]
     states = [(t, m) for t, m in handed_up(truth, images.layout) if isinstance(m, Status)]
     assert len(states) >= 4
@@ -141,18 +122,11 @@ def test_what_the_truth_calls_received_the_driver_has_heard(truth: list[Line], i
     assert states[-1][1].heard > 30
 
 
-def test_strength_is_that_of_the_link(truth: list[Line], images: Images) -> None:
-    strengths = {m.rssi for _, m in handed_up(truth, images.layout) if isinstance(m, Heard)}
-    nearest = {min((abs(rssi - db), db) for db in (-55, -70, -85)) for rssi in strengths}
-    assert {db for _, db in nearest} == {-55, -70, -85}
-    assert max(off for off, _ in nearest) <= 2
-
-
-def test_same_scenario_same_truth(testbed: Path, images: Images, text: str) -> None:
+def test_same_scenario_same_truth(testbed, images, text):
     assert run(testbed, *scenario(images)) == text
 
 
-def test_the_two_tinyos_do_not_hear_each_other(testbed: Path, images: Images) -> None:
+def test_the_two_tinyos_do_not_hear_each_other(testbed, images):
     lines = run(
         testbed,
         "nodes 2",
@@ -177,14 +151,7 @@ def test_the_two_tinyos_do_not_hear_each_other(testbed: Path, images: Images) ->
         (3, ["mica2: PDATA was driven while the radio drove it"]),
     ],
 )
-def test_wires_that_two_drive_or_nobody(
-    testbed: Path,
-    root: Path,
-    require_tool: Callable[[str], str],
-    tmp_path: Path,
-    misuse: int,
-    faults: list[str],
-) -> None:
+def test_wires_that_two_drive_or_nobody(testbed, root, require_tool, tmp_path, misuse, faults):
     (tmp_path / "causeway_layout.h").write_text(cheader.render(load(root / "examples/mica2.toml")))
     image = tmp_path / "misuse.elf"
     sources = [root / "tests/testbed/c/mica2_misuse.c", root / "firmware/chips/cc1000/cc1000_control.c"]
@@ -197,7 +164,7 @@ def test_wires_that_two_drive_or_nobody(
     assert len(of(truth, "signal")) == 1
 
 
-def test_a_wire_that_is_not_there_cannot_be_missing(testbed: Path, images: Images) -> None:
+def test_a_wire_that_is_not_there_cannot_be_missing(testbed, images):
     lines = ["nodes 1", f"node 0 mica2 0 0 0 0 {images.gateway}", "unwired 0 sfd", "end 1"]
     done = subprocess.run([testbed, "-"], input="\n".join(lines), capture_output=True, text=True, check=False)
     assert done.returncode == 2

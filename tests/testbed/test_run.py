@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.cli.testbed import command
-from basestation.testbed import engine, images
+from basestation.testbed import emulator, images
 from basestation.testbed.truth_log import RecordedEvent, Uart, read
 from packet_formats.deployment import load
 
@@ -79,11 +79,12 @@ def test_ten_micaz_motes_over_three_hops(log):
 def test_the_same_seed_gives_the_same_truth(tmp_path):
     logs = [tmp_path / name for name in ("first", "again", "other")]
     for path, seed in zip(logs, (7, 7, 8), strict=True):
-        run("--motes", 4, "--seconds", 6, "--seed", seed, "--truth", path)
+        run("--motes", 4, "--seconds", 6, "--rate", 1, "--seed", seed, "--truth", path)
     first, again, other = (path.read_bytes() for path in logs)
     assert first == again != other
 
 
+@pytest.mark.wide
 def test_the_root_dies_and_returns(log, tmp_path):
     """The network goes on with its time, and the root takes it up again: no second epoch."""
     storm = tmp_path / "storm.toml"
@@ -99,6 +100,7 @@ def test_the_root_dies_and_returns(log, tmp_path):
     assert epochs == set()
 
 
+@pytest.mark.wide
 def test_mica2(log):
     report = run(
         images.PROJECT / "examples" / "mica2.toml",
@@ -142,7 +144,7 @@ def test_a_client_gets_what_the_gateway_sends(tmp_path):
 
     listener = threading.Thread(target=listen)
     listener.start()
-    run("--motes", 2, "--seconds", 10, "--port", port, "--wait", "--truth", log)
+    run("--motes", 2, "--seconds", 10, "--rate", 1, "--port", port, "--wait", "--truth", log)
     listener.join(10)
     assert bytes(got) == b"".join(
         event.bytes for event in read(log) if isinstance(event, Uart) and event.node == 2
@@ -165,10 +167,10 @@ def connected(port):
 
 
 def test_tshark_decodes_the_ether(tmp_path, require_tool):
-    """Its guess at 6LoWPAN apart: TinyOS 1 puts nothing before its AM type that would tell otherwise."""
+    """Except for its guess at 6LoWPAN: TinyOS 1 has nothing before its AM type that excludes it."""
     tshark = require_tool("tshark")
     capture = tmp_path / "ether.pcap"
-    report = run("--motes", 3, "--seconds", 15, "--pcap", capture)
+    report = run("--motes", 3, "--seconds", 15, "--rate", 1, "--pcap", capture)
     fields = ("-T", "fields", "-e", "wpan.fcs_ok", "-e", "_ws.malformed", "-e", "_ws.expert.message")
     plain = (tshark, "--disable-protocol", "6lowpan", "-r", capture)
     done = subprocess.run([*plain, *fields], capture_output=True, text=True, check=True)
@@ -179,13 +181,13 @@ def test_tshark_decodes_the_ether(tmp_path, require_tool):
 
 def test_the_scenario_names_the_line_that_is_wrong(tmp_path):
     with (
-        engine.start(engine.build(), "nodes 1\nnode 7 micaz 0 0 0 0 /none\n", tmp_path / "truth") as bad,
-        pytest.raises(engine.EngineError, match="2"),
+        emulator.start(emulator.build(), "nodes 1\nnode 7 micaz 0 0 0 0 /none\n", tmp_path / "truth") as bad,
+        pytest.raises(emulator.EmulatorError, match="2"),
     ):
         bad.finish()
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 def test_ten_minutes_in_the_line_in_the_sand(log, root):
     """Twenty motes at the places of a real deployment, in recorded noise."""
     data = Path(root).parent / "shared" / "data"

@@ -15,7 +15,9 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tests.testbed.test_run import _tools  # noqa: F401
-from tools import power_runs, urgent_runs
+from tools.tables import power_runs, urgent
+
+pytestmark = pytest.mark.wide
 
 
 def run(site: Path, *args: object) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def run(site: Path, *args: object) -> dict[str, Any]:
     return found
 
 
-def test_motes_sleep_and_messages_arrive_in_order(root: Path) -> None:
+def test_motes_sleep_and_messages_arrive_in_order(root):
     found = run(root / "examples/micaz_months.toml", "--motes", 6, "--seconds", 96, "--seed", 3)
     fates = found["fates"]
     assert fates["stamped"] > 6 * 70 / 10
@@ -37,8 +39,7 @@ def test_motes_sleep_and_messages_arrive_in_order(root: Path) -> None:
     assert all(0 < mote["duty"] < 0.03 for mote in found["energy"]["motes"])
 
 
-@pytest.mark.wide
-def test_mica2_send_in_pairs(root: Path) -> None:
+def test_mica2_send_in_pairs(root):
     """Fewer frames than messages and their copies: two go out in one."""
     found = run(root / "examples/mica2_months.toml", "--motes", 4, "--seconds", 100, "--seed", 3)
     fates = found["fates"]
@@ -48,9 +49,9 @@ def test_mica2_send_in_pairs(root: Path) -> None:
     assert all(0 < mote["duty"] < 0.06 for mote in found["energy"]["motes"])
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_ten_mica2_live_for_five_months(root: Path, seed: int) -> None:
+def test_ten_mica2_live_for_five_months(root, seed):
     found = run(root / "examples/mica2_months.toml", "--seconds", 3600, "--seed", seed)
     fates, days = found["fates"], [mote["days"] for mote in found["energy"]["motes"]]
     assert fates["arrived"] >= 0.99 * fates["stamped"]
@@ -58,22 +59,22 @@ def test_ten_mica2_live_for_five_months(root: Path, seed: int) -> None:
     assert min(days) > 150
 
 
-@pytest.mark.wide
-def test_ten_motes_live_for_half_a_year(root: Path) -> None:
+@pytest.mark.slow
+def test_ten_motes_live_for_half_a_year(root):
     found = run(root / "examples/micaz_months.toml", "--seconds", 660, "--seed", 3)
     fates = found["fates"]
     assert fates["arrived"] >= 0.99 * fates["stamped"]
     assert min(mote["days"] for mote in found["energy"]["motes"]) > 170
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
-def test_urgent_messages_do_not_wait_for_the_window(board: str) -> None:
-    """On the grid of ten. One that nobody passed on waits for repair: none of a MICAz's, few of a MICA2's."""
-    without, often = (field._replace(seconds=1200.0) for field in urgent_runs.FIELDS if field.board == board)
-    schedule = urgent_runs.deployment_of(often).schedule
+def test_urgent_messages_do_not_wait_for_the_window(board):
+    """On the grid of ten. A message that no mote forwarded waits for repair: none of a MICAz's, few of a MICA2's."""
+    without, often = (field._replace(seconds=1200.0) for field in urgent.FIELDS if field.board == board)
+    schedule = urgent.deployment_of(often).schedule
     assert schedule is not None
-    plain, found = urgent_runs.run(without, 1), urgent_runs.run(often, 1)
+    plain, found = urgent.run(without, 1), urgent.run(often, 1)
     assert (plain.power.violations, found.power.violations) == (0, 0)
     assert found.urgent >= 20
     assert len(found.delays) == found.urgent
@@ -85,7 +86,7 @@ def test_urgent_messages_do_not_wait_for_the_window(board: str) -> None:
     assert power_runs.modelled(often).days == pytest.approx(found.power.days, rel=0.2)
 
 
-# What goes wrong: at so many seconds, for so many, and in which period after it all motes are heard again at last.
+# Faults: begin and length in seconds, and the period after which all motes are heard again.
 FAULTS: tuple[tuple[str, float, float, dict[str, Any], int], ...] = (
     ("reset", 200, 0, {"mote": 2}, 2),
     ("restart", 300, 40, {"mote": 5}, 2),
@@ -139,9 +140,9 @@ class Told:
         return {source for at, source in self.heard if begin <= at < end}
 
 
-@pytest.mark.wide
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [False, True], ids=["", "key"])
-def test_faults_cost_what_they_take_and_at_most_two_periods(root: Path, tmp_path: Path, key: bool) -> None:
+def test_faults_cost_what_they_take_and_at_most_two_periods(root, tmp_path, key):
     """Outside of these, 99.5% arrive; nothing is ever out of order."""
     text = (root / "examples/micaz_months.toml").read_text()
     if key:

@@ -9,14 +9,13 @@ import pytest
 
 from basestation.causality.truth import VectorTruth
 from basestation.causality.violations import count_violations
-from basestation.testbed.through_station import run_field
 from packet_formats.layout import layout_of
 from tests.cli.test_listen import delivered
 from tests.testbed.graph_check import check_graph
 from tests.testbed.test_through_station import basestation
-from tools.schemes_table import (
+from tools.station_run import run_station
+from tools.tables.schemes import (
     MOTES,
-    PLACE,
     RATE,
     SCHEMES,
     SchemePoint,
@@ -25,6 +24,8 @@ from tools.schemes_table import (
     settled,
     table_of,
 )
+
+pytestmark = pytest.mark.wide
 
 SEED = 1
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
@@ -43,7 +44,7 @@ def run(request, testbed, platformio):
     Motes send before they have the time, and the root's first beacons may collide with that, so when all have been
     heard in sync is chance. A run with the same seed begins the same way: a short one tells.
     """
-    field = partial(run_field, deployment_of(request.param), MOTES, rate=RATE, seed=SEED)
+    field = partial(run_station, deployment_of(request.param), MOTES, rate=RATE, seed=SEED)
     ready = next(seconds for seconds in range(4, 60, 4) if settled(field(seconds=seconds)))
     deaf = ready + 3
     after = 3 if request.param in EXACT else 60  # the others deliver a few in a minute out of order
@@ -75,7 +76,7 @@ def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
 def test_the_wait_is_the_rule_s(point):
     """Ours waits by the clock, delta + epsilon and a tick from its stamp on, which may be epsilon ahead of the send.
 
-    The others wait for what is missing."""
+    The other rules wait for missing messages."""
     clock = deployment_of(point.scheme).clock
     full = 1000 * (clock.delta + 2 * clock.epsilon + 1) * clock.tick_seconds
     if point.scheme == "shlc":
@@ -88,7 +89,7 @@ def test_the_wait_is_the_rule_s(point):
 
 
 def test_the_graph_is_right_wherever_it_claims_to_be_complete(run):
-    """The causal graph that messages tell, against the flight recorders."""
+    """The station's causal graph, against the flight recorders."""
     found = check_graph(run.arrivals, run.deployment)
     assert found.messages >= 150
     assert found.is_right
@@ -118,7 +119,7 @@ def test_a_run_counts_from_when_every_mote_was_heard():
     assert counted == {(send.source, send.index) for send in later}
 
 
-@pytest.mark.parametrize("scheme", ["barrier", pytest.param("vector", marks=pytest.mark.wide)])
+@pytest.mark.parametrize("scheme", ["barrier", "vector"])
 def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, tmp_path, testbed, platformio):
     (tmp_path / "net.toml").write_text(deployment_of(scheme).to_toml())
     source = f"testbed@net.toml?rate={RATE:g}&seconds=6&pace=3"
@@ -130,19 +131,11 @@ def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, t
         assert '"gave' in live
 
 
-def test_the_page_keeps_what_is_around_the_table(root):
-    page = (root / "docs" / "evidence" / "schemes.md").read_text()
-    again = PLACE.insert(page, "nothing")
-    assert again.startswith(page[:200])
-    assert again.endswith(page[-200:])
-    assert PLACE.insert(again, "nothing") == again
-
-
 def test_the_table_has_a_row_for_each_scheme(require_tool, platformio):
     require_tool("avr-gcc")
     require_tool("simavr")
     schemes, nothing = [name for name in SCHEMES if name not in SLOW], count_violations([])
     lines = list(
-        table_of([SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0) for scheme in schemes], 10.0)
+        table_of({scheme: [SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0)] for scheme in schemes})
     )
-    assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == schemes
+    assert [line.split(" | ")[0].strip("| ") for line in lines[3:]] == schemes

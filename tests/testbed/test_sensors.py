@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from basestation.testbed import engine
-from basestation.testbed.air import message_of
+from basestation.testbed import emulator
 from basestation.testbed.sensors import SensorsError, parse
+from basestation.testbed.signals import message_of
 from basestation.testbed.truth_log import DriverFault, Reset, SensorSupply, Signal
 from packet_formats.deployment import from_dict
 from packet_formats.layout import layout_of
@@ -61,7 +61,7 @@ def run(testbed, image, board, fitted, *script):
         *script,
         f"end {SECONDS[board]}",
     ]
-    events = engine.events_of("\n".join(lines), testbed)
+    events = emulator.events_of("\n".join(lines), testbed)
     assert not [event for event in events if isinstance(event, DriverFault)]
     assert [event.cause for event in events if isinstance(event, Reset)] == ["power-on"]
     layout = layout_of(described(board))
@@ -99,7 +99,7 @@ def test_each_sensor_is_powered_read_and_switched_off(testbed, images, board, fi
 
 
 def test_what_is_not_powered_shows_nothing(testbed, images):
-    """The thermistor of a first edition is on INT2, which is the radio's on a MICAz: nobody powers it."""
+    """The thermistor of a first edition is on INT2, which is the radio's on a MICAz: the firmware does not power it."""
     feeds = [f"at 0 sense 0 {sensor} {reading}" for sensor, reading in FED.items()]
     found, supplies = run(testbed, images["micaz"], "micaz", "mts310ca", *feeds)
     assert "temperature" not in {event.sensor for event in supplies}
@@ -115,8 +115,8 @@ def test_a_scenario_s_mistakes(testbed, images):
         ("at 1 sense 0 1 1024", "from 0 to 1023"),
         ("sensors 0 mda100\nsensors 0 mda100", "one sensor board"),
     ]:
-        with pytest.raises(engine.EngineError, match=why):
-            engine.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {images['micaz']}\n{wrong}\nend 1\n", testbed)
+        with pytest.raises(emulator.EmulatorError, match=why):
+            emulator.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {images['micaz']}\n{wrong}\nend 1\n", testbed)
 
 
 # --- the CSV ---

@@ -10,14 +10,14 @@ import sys
 import pytest
 
 from basestation.simulator.measured_delays import LOST
-from basestation.testbed.through_station import run_field
 from tests.cli.test_listen import delivered
-from tools.field_table import MOTES, PLACE, RATE, Job, deployment_of, points_of, tables_of
+from tools.station_run import run_station
+from tools.tables.field import MOTES, RATE, deployment_of, points_of
 
 SHORT = 12.0  # seconds
 EXACT = ("kn, all 8", "hlc", "shlc, one byte")
 
-pytestmark = pytest.mark.usefixtures("testbed", "platformio")
+pytestmark = [pytest.mark.usefixtures("testbed", "platformio"), pytest.mark.wide]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("testbed", "platformio")
 )
 def test_arrivals_out_of_order_are_delivered_in_it(stamp):
     """phi = 100%: no violation by the flight recorders, whoever delivers; phi = 0: many of them."""
-    run = run_field(deployment_of(stamp), MOTES, SHORT, RATE, seed=1)
+    run = run_station(deployment_of(stamp), MOTES, SHORT, RATE, seed=1)
     assert len(run.arrivals) > 250
     assert run.deliver("none", 0).pairs > 3
     assert run.deliver("dapw", 0).pairs > 3
@@ -41,9 +41,8 @@ def test_arrivals_out_of_order_are_delivered_in_it(stamp):
     assert sum(row[-1] != LOST for row in rows) > 0.8 * len(rows)
 
 
-@pytest.mark.wide
 def test_the_table_is_made_from_runs():
-    points = points_of(Job("kn, 2", 1, SHORT))
+    points = points_of("kn, 2", 1, SHORT)
     assert {point.where for point in points} == {"testbed", "simulator", "roaming"}
     for where in ("testbed", "simulator"):
         (full,) = [p for p in points if (p.where, p.policy, p.phi) == (where, "cbd", 100)]
@@ -77,12 +76,3 @@ def basestation(root, folder, *words: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_the_page_keeps_what_is_around_the_table():
-    page = PLACE.page.read_text()
-    again = PLACE.insert(page, "nothing")
-    assert len(again) < len(page)
-    assert again.startswith(page[:200])
-    assert PLACE.insert(again, "nothing") == again
-    assert next(tables_of([], 0)).startswith("10 motes")

@@ -49,8 +49,8 @@ def test_more_gateways_stand_at_other_sides():
 
 
 def test_a_line_by_its_range():
-    assert line(6, spacing=10, reach=20.5).hops() == [1, 1, 2, 2, 3, 3]
-    assert line(3, spacing=10, reach=9).hops() == [None, None, None]
+    assert line(6, reach=20.5).hops() == [1, 1, 2, 2, 3, 3]
+    assert line(3, reach=9).hops() == [None, None, None]
 
 
 def test_links_fade_at_the_range():

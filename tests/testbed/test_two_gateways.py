@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from basestation.testbed import topologies
-from basestation.testbed.grid_run import run_on
 from basestation.testbed.setup import Wish
-from basestation.testbed.through_station import field_run
 from basestation.testbed.truth_log import Event, Uart
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import load
@@ -19,6 +16,10 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.records import Heard, Idle
 from packet_formats.tinyos import ActiveMessage, decode_packet
+from tools.grid_run import run_on
+from tools.station_run import station_run
+
+pytestmark = pytest.mark.wide
 
 
 def records(events: list[Event], node: int, layout) -> list[Heard | Idle]:
@@ -35,8 +36,8 @@ def records(events: list[Event], node: int, layout) -> list[Heard | Idle]:
     return found
 
 
-@pytest.mark.parametrize("board", ["barrier", pytest.param("mica2", marks=pytest.mark.wide)])
-def test_an_idle_record_never_passes_a_frame(board, root: Path):
+@pytest.mark.parametrize("board", ["barrier", "mica2"])
+def test_an_idle_record_never_passes_a_frame(board, root):
     deployment = load(root / "examples" / f"{board}.toml")
     deployment = replace(deployment, network=replace(deployment.network, hops=1))
     margin = BOARDS[deployment.network.board].radio.signal_margin_db
@@ -54,6 +55,6 @@ def test_an_idle_record_never_passes_a_frame(board, root: Path):
         for one in told:
             assert isinstance(one, Idle) or one.time >= latest
             latest = one.time if isinstance(one, Idle) else latest
-    run = field_run(events, network)
+    run = station_run(events, network)
     assert len(run.delivered) > 100
     assert run.violations.pairs == 0

@@ -124,7 +124,7 @@ class World:
         self.add(0, "outcome", signal=number, node=node, outcome=outcome, dbm=-60.0)
 
     def send(self, t: float, data: Data, air_after: float = 2 * MS, to: tuple[int, ...] = ()) -> int:
-        """A mote stamps and sends; who is in `to` receives it. Gives the signal's number."""
+        """A mote stamps and sends; the nodes in `to` receive it. Returns the signal's number."""
         self.record(t, self.network.motes[data.source], "send", data.source, data.sequence)
         return self.copy(t + air_after, self.network.motes[data.source], data, to)
 

@@ -78,6 +78,7 @@ def answers(capsys, *words):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.few(1)
 def test_continuum_answers_the_same(traces, capsys):
     asked = ("--scheme", "kn", "--scheme", "shlc", "--entries", "2", "--entries", "all", "--phi", "40")
     new, before = (answers(capsys, "continuum", trace, *asked) for trace in traces)

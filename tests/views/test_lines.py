@@ -1,23 +1,19 @@
-"""Lines, JSON, and both streams side by side."""
+"""Lines and JSON."""
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from basestation.cli.common import plain
 from basestation.live.happenings import (
     Alarm,
     ClockChanged,
     Delivered,
-    Discarded,
     Happening,
     Name,
-    Note,
     Reboot,
     Restarted,
     Strange,
@@ -25,9 +21,8 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
-from basestation.views.lines import FinalRows, LinesView, row_of, shown_age, shown_move, shown_time, summary
+from basestation.views.lines import FinalRows, LinesView, row_of, shown_age, summary
 from basestation.views.ndjson import JsonView, to_plain
-from basestation.views.streams import StreamsView
 from packet_formats.deployment import CRYSTAL_HZ, RadioSettings, from_dict
 from packet_formats.json_form import message_to_plain
 from packet_formats.layout import layout_of
@@ -95,12 +90,6 @@ def test_a_row_is_marked_until_it_is_final_and_final_rows_can_be_had_alone():
     assert "50% of messages were final on arrival" in summary(station.snapshot(now))
 
 
-def test_notes_go_where_chatter_goes():
-    lines, notes = shown([Note(0, 0, "the gateway is foreign")])
-    assert not lines
-    assert notes == ["the gateway is foreign"]
-
-
 def test_every_kind_of_happening_has_its_line():
     station = Station(SETUP)
     found: list[Happening] = [
@@ -119,11 +108,6 @@ def test_every_kind_of_happening_has_its_line():
     assert sum("unplugged" in line for line in lines) == 2, "when it is raised, and when it is over"
     assert "dapw, phi 40%; 0 messages moved over" in "\n".join(lines)
     assert any(line.split()[-3:] == ["7", "restarted:", "brown-out"] for line in lines)
-
-
-def test_moves_and_times_are_short():
-    assert (shown_move(3), shown_move(-2), shown_move(0)) == ("↑3", "↓2", "")
-    assert shown_time(WALL + 7 * MS).endswith(".007")
 
 
 def test_a_late_message_says_so():
@@ -249,28 +233,3 @@ def test_tentative_rows_are_objects_of_their_own():
 def found_data(found: list[Happening], name: str) -> Data:
     (data,) = (item.data for item in found if isinstance(item, Tentative) and str(item.name) == name)
     return data
-
-
-# ---- Both streams side by side ----
-
-
-def test_the_streams_show_what_waits_below_what_has_left():
-    console = Console(file=io.StringIO(), width=100, color_system=None)
-    view, (station, found, _) = StreamsView(console), waiting()
-
-    def right() -> list[str]:
-        with console.capture() as captured:
-            console.print(view.picture())
-        cells = [line.split("│")[2].split() for line in captured.get().splitlines() if line.startswith("│")]
-        return [f"{cell[1]} {cell[2]}" for cell in cells if cell]
-
-    for happening in found:
-        view.take(happening)
-    assert right() == ["0#0 held", "1#0 held", "0#2 tentative,", "0#3 tentative,"]
-    for happening in station.finish():
-        view.take(happening)
-    assert right() == ["0#0 held", "1#0 held", "0#2 held", "0#3 held"]
-    view.take(replace(next(item for item in found if isinstance(item, Tentative)), place=0))
-    view.take(Discarded(0, WALL, Name(0, 0, 2), "came too late"))
-    assert right() == ["0#0 held", "1#0 held", "0#2 held", "0#3 held"]
-    view.close()

@@ -64,7 +64,7 @@ def test_a_stray_key_does_not_change_a_run(keys):
 def test_at_its_limit_a_step_is_not_asked_for():
     async def script(app, pilot, stage):
         await pilot.press("plus")
-        await shows(app, "cbd, phi 100%: that is the limit already")
+        await shows(app, "cbd, phi 100%: this is the limit")
         assert not isinstance(app.screen, Question)
 
     on_screen(script, WIDE)
@@ -130,7 +130,7 @@ def test_a_chosen_mote_blinks_reports_and_reboots():
 def test_a_recording_has_nobody_to_send_to():
     async def script(app, pilot, stage):
         await pilot.press("down", "b")
-        await shows(app, "nobody is there to take it")
+        await shows(app, "not sent: this is a recording")
 
     on_screen(script)
 

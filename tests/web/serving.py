@@ -26,7 +26,7 @@ from tests.waiting import PATIENCE, wait_until
 
 @dataclass
 class ServedRun:
-    """`begin` lets the source play; `told` is what the JSON view got."""
+    """`begin` lets the source play; `told` is the output of the JSON view."""
 
     page: WebPage
     port: int

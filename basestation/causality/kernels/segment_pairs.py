@@ -3,7 +3,7 @@
 No message is held longer than a number of ticks, the horizon. A pair is *near* if its two arrivals are at most a
 horizon apart; then the order of delivery decides. Otherwise it is *far*: its cause arrives after its effect has left,
 under any policy, and the arrivals alone decide. A cause with a far effect is a *straggler*
-(docs/evidence/algorithms.md, "A trace in segments").
+(docs/evidence/counting.md, "A trace in segments").
 """
 
 from __future__ import annotations

@@ -30,11 +30,11 @@ JOBS: dict[str, tuple[str, str]] = {
     ),
     "fit": (
         "basestation.cli.analyse.fit",
-        "Predict the violations of a log that does not tell causes, by networks like its own.",
+        "Predict the violations of a log without causes, by simulating networks like its own.",
     ),
     "changes": (
         "basestation.cli.analyse.changes",
-        "Tell what became better or worse between two runs, deployments or firmwares.",
+        "Show what became better or worse between two runs, deployments or firmwares.",
     ),
 }
 
@@ -54,6 +54,6 @@ JOBS: dict[str, tuple[str, str]] = {
 def command(ctx: click.Context) -> None:
     """Turn logs and traces into tables, figures and a recommendation.
 
-    The same jobs run on a cluster by `spark-submit spark_jobs/run.py JOB ...`, as `compare` and `figures` do.
+    The same jobs run on a cluster by `spark-submit spark_jobs/run.py JOB ...`, as `compare` does.
     """
     show_help_alone(ctx)

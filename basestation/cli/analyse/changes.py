@@ -13,7 +13,7 @@ from rich.table import Table
 from basestation.cli import common, job_options
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 class Threshold(click.ParamType[tuple[str, float]]):
@@ -24,7 +24,7 @@ class Threshold(click.ParamType[tuple[str, float]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, float]:
-        from basestation.analysis.changes import THRESHOLDS
+        from basestation.analysis.differences import THRESHOLDS
 
         known = (*THRESHOLDS, "rate")
         name, _, much = str(value).partition("=")
@@ -65,16 +65,16 @@ def command(
     as_json: bool,
     engine: EngineOptions,
 ) -> None:
-    """Tell what became better or worse from BEFORE to AFTER.
+    """Show what became better or worse from BEFORE to AFTER.
 
     Each is a trace, a run's log, or the tables that ingest wrote, with all their runs. For a folder of several logs,
     ingest them first.
 
     The exit code is 1 if something became worse by more than its threshold, and not by chance.
     """
-    from basestation.analysis.changes import THRESHOLDS
-    from spark_jobs.advice.changes import between
-    from spark_jobs.results import write_rows
+    from basestation.analysis.differences import THRESHOLDS
+    from spark_jobs.advice.compared_runs import between
+    from spark_jobs.result_files import write_rows
     from spark_jobs.session import prepare
 
     if out is not None:

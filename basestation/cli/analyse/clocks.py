@@ -13,7 +13,7 @@ from rich.table import Table
 from basestation.cli import common, job_options
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -46,9 +46,9 @@ def command(
     TABLES is the folder that ingest wrote. Prints a table on a terminal; elsewhere, or with --json, one JSON object for
     each run.
     """
-    from basestation.analysis.clocks import plain
-    from spark_jobs.health import clocks
-    from spark_jobs.results import write_tables
+    from basestation.analysis.clock_bounds import plain
+    from spark_jobs.health import measured_clocks as clocks
+    from spark_jobs.result_files import write_tables
     from spark_jobs.tables import stored
 
     chosen = stored.select_runs(tables, runs, sites, out)

@@ -14,7 +14,7 @@ from basestation.cli import common, job_options
 if TYPE_CHECKING:
     from basestation.analysis.choices import Choice
     from basestation.causality.order import Ties
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -26,8 +26,15 @@ if TYPE_CHECKING:
         """
     ),
 )
-@job_options.trace_options
-@job_options.choice_options
+@job_options.measuring_options
+@click.option("--segment", type=common.Whole(1), help="Messages in a segment. [default: a million]")
+@click.option(
+    "--ties",
+    type=click.Choice(("sequence", "arrival")),
+    default="sequence",
+    show_default=True,
+    help="Between equal stamps.",
+)
 @click.option(
     "--tolerate",
     type=job_options.PERCENT,
@@ -35,8 +42,6 @@ if TYPE_CHECKING:
     help="Deliver by the ledger too, with at most this share of messages in a violation; repeatable.",
 )
 @job_options.out_option("Write continuum.parquet, continuum.csv and report.html here.")
-@common.json_option
-@job_options.engine_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -55,10 +60,10 @@ def command(
 
     TRACE is a trace, a run's log, or the tables that ingest wrote.
     """
+    from basestation.analysis.dataclass_tables import plain
     from basestation.analysis.report import show
-    from basestation.analysis.rows import plain
-    from spark_jobs.measuring.continuum import analyse
-    from spark_jobs.results import write_continuum
+    from spark_jobs.measuring.measured_traces import analyse
+    from spark_jobs.result_files import write_continuum
     from spark_jobs.session import prepare
 
     if out is not None:

@@ -15,9 +15,8 @@ from basestation.cli.analyse.recommend import FIGURES
 
 if TYPE_CHECKING:
     from basestation.analysis.choices import Choice
-    from basestation.analysis.fit import Check, Predicted
-    from basestation.causality.order import Ties
-    from spark_jobs.engine import EngineOptions
+    from basestation.analysis.fitted_network import Check, Predicted
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
         """
     ),
 )
-@job_options.trace_options
-@job_options.choice_options
+@job_options.measuring_options
 @click.option(
     "--seeds", type=common.Whole(2), default=5, show_default=True, help="How many networks to simulate."
 )
@@ -38,30 +36,26 @@ if TYPE_CHECKING:
     "--figure", type=click.Choice(FIGURES), default="mean", show_default=True, help="How to count violations."
 )
 @job_options.out_option("Write fit and checks here, as Parquet and CSV.")
-@common.json_option
-@job_options.engine_options
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     traces: Sequence[Path],
-    segment: int | None,
     scratch: Path | None,
     choice: Choice,
-    ties: Ties,
     seeds: int,
     figure: str,
     out: Path | None,
     as_json: bool,
     engine: EngineOptions,
 ) -> None:
-    """Predict the violations of a log that does not tell causes.
+    """Predict the violations of a log without causes.
 
     TRACE is a trace, a run's log, or the tables that ingest wrote. Its rate, losses, delays and, in tables whose
-    beacons were heard, clocks make a simulated network; what that predicts is held against what the log shows.
+    beacons were heard, clocks make a simulated network; its predictions are compared with the log.
     """
-    from spark_jobs.advice.fit import fit_traces
-    from spark_jobs.results import write_rows
+    from spark_jobs.advice.predictions import fit_traces
+    from spark_jobs.result_files import write_rows
     from spark_jobs.session import prepare
 
     if out is not None:

@@ -12,7 +12,7 @@ from basestation.cli import common, job_options
 from basestation.cli.job_options import FOLDER
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -51,12 +51,12 @@ def command(
 ) -> None:
     """Turn journals, traces and testbed logs, or folders of them, into tables that the other jobs read.
 
-    Prints one JSON object: what was taken in, and what was refused. The deployment is for inputs that have none of
-    their own, or none that can be read. Messages with MICs are checked by --key FILE; without it they are taken
-    unchecked, and told of. Runs that are in the tables already are checked with --again.
+    Prints one JSON object with the counts of what was taken in and refused. The deployment is for inputs that have none
+    of their own, or none that can be read. Messages with MICs are checked by --key FILE; without it they are taken
+    unchecked, and counted. Runs that are in the tables already are checked with --again.
     """
     from packet_formats.keys import KeyFault, read_key
-    from spark_jobs.tables.ingest import take_in
+    from spark_jobs.tables.intake import take_in
 
     text = common.load_deployment(deployment).to_toml() if deployment else ""
     try:

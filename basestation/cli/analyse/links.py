@@ -13,7 +13,7 @@ from rich.table import Table
 from basestation.cli import common, job_options
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 
 @click.command(
@@ -58,9 +58,9 @@ def command(
         raise click.UsageError("--worst prints text: leave out --json")
     import pyarrow.compute as pc
 
-    from basestation.analysis.links import summary, worst_lines
-    from spark_jobs.health import links
-    from spark_jobs.results import write_tables
+    from basestation.analysis.link_health import summary, worst_lines
+    from spark_jobs.health import link_tables as links
+    from spark_jobs.result_files import write_tables
     from spark_jobs.tables import stored
 
     chosen = stored.select_runs(tables, runs, sites, out)

@@ -13,8 +13,7 @@ from basestation.cli import common, job_options
 
 if TYPE_CHECKING:
     from basestation.analysis.choices import Choice
-    from basestation.causality.order import Ties
-    from spark_jobs.engine import EngineOptions
+    from spark_jobs.engines import EngineOptions
 
 FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
 
@@ -29,8 +28,7 @@ FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
         """
     ),
 )
-@job_options.trace_options
-@job_options.choice_options
+@job_options.measuring_options
 @click.option(
     "--tolerance",
     type=job_options.PERCENT,
@@ -54,20 +52,16 @@ FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
 @click.option(
     "--sensitivity",
     is_flag=True,
-    help="Simulate networks like this one, to tell which assumption breaks the choice first.",
+    help="Simulate networks like this one, to show which assumption breaks the choice first.",
 )
 @job_options.out_option("Write tables and report.html here.")
-@common.json_option
-@job_options.engine_options
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     traces: Sequence[Path],
-    segment: int | None,
     scratch: Path | None,
     choice: Choice,
-    ties: Ties,
     tolerance: float,
     figure: str,
     guaranteed: bool,
@@ -83,8 +77,8 @@ def command(
     """
     from basestation.analysis import advice
     from basestation.analysis.choices import POLICIES
-    from spark_jobs.advice import recommend
-    from spark_jobs.measuring.continuum import analyse
+    from spark_jobs.advice import adviser as recommend
+    from spark_jobs.measuring.measured_traces import analyse
     from spark_jobs.session import prepare
 
     if out is not None:
@@ -100,8 +94,6 @@ def command(
         engine,
         job="recommend",
         scratch=scratch,
-        segment=segment,
-        ties=ties,
         after=adviser.take,
     )
     advised, together = adviser.advised, adviser.together

@@ -12,8 +12,8 @@ from basestation.cli import common, job_options
 from basestation.cli.job_options import LOCAL_FOLDER, SECONDS
 
 if TYPE_CHECKING:
-    from spark_jobs.engine import EngineOptions
-    from spark_jobs.health.watch import LinkHealth
+    from spark_jobs.engines import EngineOptions
+    from spark_jobs.health.growing_logs import RunHealth
 
 
 @click.command(
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--continuum",
     is_flag=True,
-    help="Also what each stamp and policy makes of each run. A batch then costs more the longer the run is.",
+    help="Also measure each stamp and policy on each run.",
 )
 @click.option("--once", is_flag=True, help="Take what is there, and end.")
 @job_options.spark_options
@@ -54,13 +54,13 @@ def command(
 
     LOGS has a run in each of its folders. Prints one JSON object for each run that changed. It always runs on Spark.
     """
-    from spark_jobs.health import watch
+    from spark_jobs.health.growing_logs import watch
 
     every_s = None if once else every
-    if watch.watch(logs, out, engine, _tell, window_s=window, every_s=every_s, with_continuum=continuum):
+    if watch(logs, out, engine, _report, window_s=window, every_s=every_s, with_continuum=continuum):
         ctx.exit(1)
 
 
-def _tell(batch: int, found: Sequence[LinkHealth]) -> None:
+def _report(batch: int, found: Sequence[RunHealth]) -> None:
     for result in found:
         common.emit_json({"batch": batch, "run": result.run} | result.total, flush=True)

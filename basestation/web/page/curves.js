@@ -4,7 +4,7 @@ import { draw } from "./dom.js";
 
 const CURVE = { width: 100, height: 24 };
 
-/** The least and the most of the numbers that are there. */
+/** The least and the most of the numbers; null counts as missing. */
 export function extent(numbers) {
   let low = Infinity;
   let high = -Infinity;
@@ -16,7 +16,7 @@ export function extent(numbers) {
   return low <= high ? [low, high] : null;
 }
 
-/** An empty curve; `name` says in words what it shows. */
+/** An empty curve; `name` is its label. */
 export function curve(name) {
   const box = `-1 -2 ${CURVE.width + 2} ${CURVE.height + 4}`;
   const picture = draw("svg", { class: "curve", viewBox: box, preserveAspectRatio: "none", role: "img", "aria-label": name });
@@ -24,7 +24,7 @@ export function curve(name) {
   return picture;
 }
 
-/** The means of stretches of equal length: at most so many points; a stretch without a number is null. */
+/** The means of stretches of equal length, so that few points remain; a stretch without a number is null. */
 function thinned(times, numbers, most) {
   const size = Math.ceil(times.length / most);
   if (size <= 1) return [times, numbers];

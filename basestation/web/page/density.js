@@ -1,5 +1,5 @@
 // Thousands of lines as one picture: each pixel counts the lines through it, and the count becomes its strength.
-// A line costs two additions for each column that it crosses, however long it is; strokes cost all its pixels.
+// A line costs two additions for each column that it crosses; a stroke costs all its pixels.
 
 const STRONGEST = 64;
 
@@ -11,7 +11,7 @@ export class Density {
     this.height = 0;
   }
 
-  /** Begin anew for a picture of this size, in CSS pixels. */
+  /** Begin a picture of this size, in CSS pixels. */
   clear(width, height) {
     if (width !== this.width || height !== this.height) {
       [this.width, this.height] = [width, height];
@@ -47,7 +47,7 @@ export class Density {
     for (let at = 0; at < ends.length; at += 4) this.line(ends[at], ends[at + 1], ends[at + 2], ends[at + 3]);
   }
 
-  /** Draw the counts in a colour, `#rrggbb`; one line alone has the strength `faint`. */
+  /** Draw the counts in a colour, `#rrggbb`; a single line has the strength `faint`. */
   paint(context, colour, faint) {
     const rgb = (parseInt(colour.slice(5, 7), 16) << 16) | (parseInt(colour.slice(3, 5), 16) << 8) | parseInt(colour.slice(1, 3), 16);
     const tones = new Uint32Array(STRONGEST + 1);

@@ -1,4 +1,4 @@
-// One message explained: the way it took, why it was held, what led to it, what was violated.
+// The explanation of one message: its way, why it was held, its causes, its violations.
 
 import { byId, make, say, show } from "./dom.js";
 import { clockText, countText, durationText, measureText } from "./text.js";
@@ -52,11 +52,11 @@ export class Details {
     this.on.closed();
   }
 
-  /** Show what the row itself says; it may have changed since. */
+  /** Show the row, which may have changed since. */
   refresh() {
     const { row } = this;
     if (!row) return;
-    if (this.said !== row.state && this.said !== null) this.open(row, this.title); // what is to be said has changed
+    if (this.said !== row.state && this.said !== null) this.open(row, this.title); // the explanation has changed
     say(byId("details-name"), row.name);
     say(byId("details-mote"), `${this.title(row.mote)}, boot ${row.boot}`);
     const wrong = WRONG[row.wrong];
@@ -76,7 +76,7 @@ export class Details {
 
   #cause({ key, name, how }) {
     const known = this.rows.byKey.get(key);
-    const text = make("span", { class: "soft" }, ` ${HOW[how] ?? how}${known ? "" : ", not known here"}`);
+    const text = make("span", { class: "soft" }, ` ${HOW[how] ?? how}${known ? "" : ", not loaded"}`);
     if (!known) return make("li", {}, make("b", {}, name), text);
     return make("li", {}, make("button", { type: "button", onclick: () => this.on.go(known) }, make("b", {}, name), text));
   }

@@ -3,8 +3,8 @@
 import { Density } from "./density.js";
 import { clockText, durationText } from "./text.js";
 
-const DENSE = 400; // messages in view from which lines are counted and not stroked
-const SPARSE = 160; // messages in view up to which names are written
+const DENSE = 400; // messages in view: with more, lines become densities
+const SPARSE = 160; // messages in view: with more, names are left out
 const CHUNK = 100; // lines in one stroke
 const STACK = 11; // pixels between marks of deliveries at the same time
 const TONES = { arrival: "amber", delivery: "red" };
@@ -167,8 +167,8 @@ export class Diagram {
     context.fillStyle = this.colour.soft;
     context.strokeStyle = this.colour.line;
     context.beginPath();
-    const free = 20 + context.measureText(this.spanText).width; // right of what is said about the whole
-    let minute = ""; // of the label before
+    const free = 20 + context.measureText(this.spanText).width; // right of the text about the span
+    let minute = ""; // of the previous label
     const offset = new Date(this.view.end).getTimezoneOffset() * 60e3;
     for (let ms = Math.ceil((this.view.from - offset) / step) * step + offset; ms < this.view.end; ms += step) {
       const x = Math.round(this.x(ms)) + 0.5;
@@ -205,7 +205,7 @@ export class Diagram {
     context.textAlign = "center";
   }
 
-  /** Where the parts of each message in view are. */
+  /** The positions of each message in view. */
   #collect() {
     const { lanes, rows, view } = this;
     const seen = { count: 0, rows: [], lines: {}, holds: {}, open: {}, causes: [] };
@@ -239,7 +239,7 @@ export class Diagram {
     return seen;
   }
 
-  /** Marks that would hide each other on the observer's lane lie below each other, in order. */
+  /** Marks that would hide one another on the observer's lane are stacked, in order. */
   #stack(seen) {
     this.marks.clear();
     if (seen.count * 9 > this.width) return;
@@ -255,7 +255,7 @@ export class Diagram {
     }
   }
 
-  /** In a crowd, plain messages and causes become densities; what is out of order stays a line of its own. */
+  /** In a crowd, messages and causes become densities; messages out of order stay lines. */
   #crowd(seen) {
     const { density, context, lanes } = this;
     const strength = this.selected === null ? 1 : 0.4;
@@ -353,7 +353,7 @@ export class Diagram {
     return [end, this.lanes.observerY + (this.marks.get(row.key) ?? 0)];
   }
 
-  /** Circles; diamonds for what is out of order, so that colour is not all that tells. */
+  /** Circles; diamonds for messages out of order, so that they differ not only by colour. */
   #fillDots(points, size, tone) {
     const context = this.context;
     context.fillStyle = this.colour[tone];
@@ -399,7 +399,7 @@ export class Diagram {
     context.stroke();
   }
 
-  /** The chosen message, what led to it and what followed from it. */
+  /** The chosen message, its causes and its effects. */
   #cone() {
     const row = this.rows.byKey.get(this.selected);
     if (!row) return;
@@ -439,7 +439,7 @@ export class Diagram {
     context.stroke();
   }
 
-  /** One message drawn alone, in full strength. */
+  /** Draw one message in full strength. */
   #path(row, width) {
     const at = row && this.where(row.key);
     if (!at) return;
@@ -534,7 +534,7 @@ export class Diagram {
     return short === text ? text : `${short}…`;
   }
 
-  /** Where a message's sending, arrival and mark are on the canvas, or null where its mote is not shown. */
+  /** A message's sending, arrival and mark on the canvas, or null if its mote is not shown. */
   where(key) {
     const row = this.rows.byKey.get(key);
     const y = row && this.lanes.moteY.get(row.mote);
@@ -572,7 +572,7 @@ function laneText({ kind, id, name }) {
   return name ? `${id} ${name}` : `mote ${id}`;
 }
 
-/** How far a point is from a line. */
+/** The distance of a point from a line. */
 function distance(x, y, from, to) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const share = Math.max(0, Math.min(1, ((x - from.x) * dx + (y - from.y) * dy) / (dx * dx + dy * dy || 1)));

@@ -9,7 +9,7 @@ export function make(tag, attributes = {}, ...children) {
   return dress(document.createElement(tag), attributes, children);
 }
 
-/** The same for a part of a drawing. */
+/** The same for an SVG element. */
 export function draw(tag, attributes = {}, ...children) {
   return dress(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -24,17 +24,17 @@ function dress(element, attributes, children) {
   return element;
 }
 
-/** Show a text; touch nothing where it is there already, so that a screen reader stays quiet. */
+/** Set a text only if it changed, so that a screen reader stays quiet. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Show an element or not. */
+/** Show or hide an element. */
 export function show(element, visible) {
   if (element.hidden === visible) element.hidden = !visible;
 }
 
-/** One child for each item, kept by key, so that what has the focus or the pointer stays where it is. */
+/** One child for each item, kept by key, so that focus and pointer stay on their element. */
 export function keepChildren(parent, items, keyOf, build, update) {
   const old = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let before = parent.firstElementChild;
@@ -53,7 +53,7 @@ export function keepChildren(parent, items, keyOf, build, update) {
   for (const child of old.values()) child.remove();
 }
 
-/** Ask before something is done: true if the person agrees. */
+/** Ask the user to confirm: true if confirmed. */
 export function confirmed(question, action) {
   const dialog = byId("ask");
   say(byId("ask-text"), question);

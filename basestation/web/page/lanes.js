@@ -15,7 +15,7 @@ export class Lanes {
 
   describe(hello) {
     this.motes = new Map(hello.motes.map(({ id, name }) => [id, name]));
-    const several = hello.gateways.length > 1; // one alone needs no name
+    const several = hello.gateways.length > 1; // a single one needs no name
     this.gateways = hello.gateways.map(({ id, name }) => ({ id, name: several ? name : "" }));
     if (!this.gateways.length) this.gateways = [{ id: 0, name: "" }];
     this.hidden.clear();
@@ -23,7 +23,7 @@ export class Lanes {
     this.#place();
   }
 
-  /** A mote was heard: true if it is new here. One that the deployment does not list gets a lane all the same. */
+  /** A mote was heard: true if it is new. A mote that the deployment does not list also gets a lane. */
   meet(id) {
     if (this.heard.has(id)) return false;
     this.heard.add(id);

@@ -1,4 +1,4 @@
-// Joins the parts: what comes in goes to each of them, what people do goes to the diagram.
+// Joins the parts: incoming rows and pictures go to each of them, user actions to the diagram.
 
 import { Details } from "./details.js";
 import { Diagram } from "./diagram.js";
@@ -16,9 +16,9 @@ import { TimeView } from "./timeview.js";
 import { Values } from "./values.js";
 
 const THEMES = ["", "light", "dark"];
-const CLOSE_MS = 250; // a message that is looked for is shown in a stretch of this length,
-const WAYS = 8; // or in so many times its own way
-const EMPTY_MS = 2000; // so long without a message, and an empty diagram says so
+const CLOSE_MS = 250; // a found message is shown in a stretch of this length,
+const WAYS = 8; // or of this many times its way, whichever is longer
+const EMPTY_MS = 2000; // after this time without a message, an empty diagram says so
 const SEARCHED_PAGES = 40; // older pages that a search looks through
 
 const rows = new Rows();
@@ -108,7 +108,7 @@ function takeRows(fresh) {
   soon();
 }
 
-/** The first view is neither empty nor crowded: a message for every few pixels. */
+/** Choose the first view so that it is neither empty nor crowded: a message for every few pixels. */
 function fitView() {
   if (view.fitted || !rows.last || !view.following) return;
   const some = rows.messages.slice(-Math.max(16, Math.round(diagram.width / 13)));
@@ -123,7 +123,7 @@ function endOfRun() {
   return Math.max(last.came_ms, last.left_ms ?? 0);
 }
 
-// In a network with a key: what was refused, and what could be an old message; without the key all is unchecked.
+// In a network with a key: refused messages, and those that may be replayed; without the key, unchecked ones.
 function sayRefused(refused) {
   byId("head-guard").hidden = !refused;
   if (!refused) return;
@@ -153,7 +153,7 @@ function takePicture(fresh) {
   soon();
 }
 
-/** Lists and small curves change once a second at most. */
+/** Refresh lists and small curves at most once a second. */
 let sooner = null;
 function soon() {
   sooner ??= setTimeout(() => {
@@ -186,7 +186,7 @@ function sayStatus() {
   else say(status, `${waiting ? "Waiting for the first message" : hello.live ? "Live" : "Recorded run"} · ${orderText()}`);
 }
 
-/** By what messages are put in order. */
+/** The stamp and the policy. */
 function orderText() {
   return `stamp ${hello.scheme}${picture ? `, policy ${policyText(picture)}` : ""}`;
 }
@@ -195,7 +195,7 @@ setInterval(() => (lostSince === null ? null : sayStatus()), 1000);
 // Time
 
 function moved() {
-  view.fitted = true; // from now on the person decides what is in view
+  view.fitted = true; // from now on the user decides what is in view
   if (rows.last) view.clamp(rows.first.came_ms, now());
   sayFollow();
   diagram.request();
@@ -227,7 +227,7 @@ function lastShown() {
   return rows.messages.findLast((row) => lanes.moteY.has(row.mote));
 }
 
-/** Fetch what came before the oldest known message, once the view gets near it. */
+/** Fetch messages before the oldest loaded one, once the view gets near it. */
 async function loadOlder() {
   if (loading || !rows.more || rows.full || !rows.first || view.from > rows.first.came_ms) return false;
   return fetchOlder();
@@ -267,7 +267,7 @@ function choose(row, bring = false) {
       view.zoom(close / view.span, (from + to) / 2);
     } else if (from < view.from + view.span * 0.15 || to > view.end - view.span * 0.1) view.centre((from + to) / 2);
   }
-  if (view.following && hello.live) view.following = false; // what is being read must not run away
+  if (view.following && hello.live) view.following = false; // the message must stay in view
   diagram.selected = row.key;
   moved();
   details.open(row, (mote) => network.title(mote));
@@ -285,7 +285,7 @@ function step(by) {
 function stepWrong(by) {
   const wrong = rows.wrong().filter((row) => lanes.moteY.has(row.mote));
   if (!wrong.length) {
-    toast("Nothing that is loaded is known to be out of order.");
+    toast("No loaded message is known to be out of order.");
     return;
   }
   const selected = rows.byKey.get(diagram.selected);
@@ -304,7 +304,7 @@ function sayWrong() {
   count.classList.toggle("amber", !serious && wrong.length > 0);
 }
 
-/** Find a message by name, in older pages as well. The same name again finds the one before. */
+/** Find a message by name, in older pages as well. A second search for a name finds the previous one. */
 async function search(text) {
   const answer = byId("find-answer");
   const name = namedByMote(text.trim());
@@ -385,7 +385,7 @@ function zoom(factor, at = middle()) {
   moved();
 }
 
-/** What stays where it is when buttons zoom: the newest, the chosen message, or the middle. */
+/** The fixed point of a zoom by button: the newest time, the chosen message, or the middle. */
 function middle() {
   const chosen = rows.byKey.get(diagram.selected)?.came_ms;
   if (view.following) return view.end;
@@ -465,7 +465,7 @@ function paintIn(theme) {
   try {
     localStorage.setItem("causeway-theme", theme);
   } catch {
-    // A page that may keep nothing forgets the choice.
+    // Without storage the choice is lost on reload.
   }
   diagram.restyle();
 }

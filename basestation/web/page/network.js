@@ -1,4 +1,4 @@
-// Motes as a list, troubled ones first, and as a map or a graph by hops.
+// Motes as a list, those in trouble first, and as a map or a graph by hops.
 
 import { curve, extent, plot } from "./curves.js";
 import { confirmed, draw, keepChildren, make, say, show } from "./dom.js";
@@ -13,7 +13,7 @@ const COMMANDS = [
   ["reboot", "Reboot"],
 ];
 
-// The full screen's words are short; here is room for more.
+// The words of the full screen, in full.
 const TROUBLES = {
   "layout?": "another layout",
   "no time": "out of sync",
@@ -22,17 +22,17 @@ const TROUBLES = {
   reboots: "restarts often",
 };
 
-/** What is wrong with a mote, by its alarms: [0 fine, 1 look at it, 2 it fails], and what. */
+/** The state of a mote by its alarms: [0 fine, 1 look at it, 2 it fails], and in words. */
 export function troubleOf({ trouble, grave }) {
   return trouble ? [grave ? 2 : 1, TROUBLES[trouble] ?? trouble] : [0, "fine"];
 }
 
-/** Its colour as a class: grey as long as nothing came, whether or not that is trouble by now. */
+/** A mote's colour as a class: grey until its first message, in trouble or not. */
 function lookOf(mote) {
   return `${LEVELS[troubleOf(mote)[0]]}${mote.heard_ms === null ? " unheard" : ""}`;
 }
 
-/** A mote of the deployment of which nothing has come. */
+/** A mote of the deployment that was not heard yet. */
 function unheard(mote, late) {
   const nothing = { heard_ms: null, hops: null, battery_mv: null, rssi: null, parent: null, boot: null, in_sync: null, rate: null };
   return { mote, received: 0, lost: 0, reboots: 0, ...nothing, trouble: late ? "never heard" : "", grave: true };
@@ -49,7 +49,7 @@ export class Network {
     this.places = new Map(hello.motes.map((mote) => [mote.id, mote]));
     const placed = hello.motes.filter((mote) => Number.isFinite(mote.x) && Number.isFinite(mote.y));
     this.mapped = placed.length > 1 ? placed : null;
-    this.histories = new Map(); // a picture carries them only when they changed
+    this.histories = new Map(); // a picture has them only if they changed
     this.list.replaceChildren();
   }
 
@@ -84,7 +84,7 @@ export class Network {
     return this.hello.live ? "not heard yet" : "never heard";
   }
 
-  /** Also the motes that were never heard. */
+  /** All motes, with those that were never heard. */
   #all({ motes, at_ms: at }) {
     const known = new Set(motes.map(({ mote }) => mote));
     const late = at - (this.hello.began_ms ?? at) > PATIENT_MS;
@@ -212,7 +212,7 @@ export class Network {
     this.list.querySelector(`[data-mote="${mote}"]`)?.scrollIntoView({ block: "nearest" });
   }
 
-  /** Positions of the deployment on the drawing; y upwards, as on a map. */
+  /** The deployment's positions on the drawing; y points up, as on a map. */
   #placed(gateways, links) {
     const given = this.hello.gateways.filter((gateway) => Number.isFinite(gateway.x) && Number.isFinite(gateway.y));
     const all = [...this.mapped, ...given];
@@ -233,7 +233,7 @@ export class Network {
   }
 }
 
-/** A gateway without a position is drawn amid the motes that it hears. */
+/** A gateway without a position is drawn in the middle of the motes that it hears. */
 function amid(points) {
   const mean = (axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length;
   let [x, y] = [mean(0), mean(1)];
@@ -241,7 +241,7 @@ function amid(points) {
   return [x, y];
 }
 
-/** Motes on rings around the gateway, one ring for each hop; what has no hops yet is outermost. */
+/** Motes on rings around the gateway, one ring for each hop; motes with unknown hops are outermost. */
 function ringsOf(motes, gateways, count) {
   const places = new Map();
   const [middle, centre] = [MAP.width / 2, MAP.height / 2];

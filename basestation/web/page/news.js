@@ -1,4 +1,4 @@
-// Alarms at the top, and everything that happened as a list.
+// Alarms at the top, and all events as a list.
 
 import { byId, keepChildren, make, say, show } from "./dom.js";
 import { clockText, manyText } from "./text.js";
@@ -17,7 +17,7 @@ export class News {
     });
   }
 
-  /** A dismissed alarm stays away in this view until it is cleared and raised again. */
+  /** A dismissed alarm stays hidden in this view until it is cleared and raised again. */
   takeAlarms(alarms) {
     this.alarms = alarms;
     for (const text of this.dismissed) if (!alarms.includes(text)) this.dismissed.delete(text);
@@ -57,6 +57,6 @@ export class News {
       say(item.children[1], event.raised === false ? `${event.what} over` : event.what);
       say(item.children[3], event.text ?? "");
     });
-    say(byId("events-none"), newest.length ? "" : "Nothing happened yet beside messages.");
+    say(byId("events-none"), newest.length ? "" : "No event yet, only messages.");
   }
 }

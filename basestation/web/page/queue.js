@@ -1,10 +1,10 @@
-// What is held and why, what the policy costs, and another policy tried out before it is chosen.
+// Held messages and why, the cost of the policy, and the trial of another policy.
 
 import { byId, confirmed, keepChildren, make, say, show } from "./dom.js";
 import { countText, durationText } from "./text.js";
 
 const SHOWN = 12;
-const SETTLE_TRIAL_MS = 250; // the slider rests this long before a trial is asked for
+const SETTLE_TRIAL_MS = 250; // the slider must rest this long before a trial starts
 const PHI = ["dapw", "cbd"];
 
 export class Queue {
@@ -40,12 +40,12 @@ export class Queue {
     this.#allow();
   }
 
-  /** The button works once another policy than the present one was tried, where changes are allowed. */
+  /** The button works once another policy was tried, if changes are allowed. */
   #allow() {
     const same = this.now !== null && policyText(this.wanted) === policyText(this.now);
     this.change.disabled = !this.hello.control || !this.tried || same;
     const looks = this.hello.live
-      ? "This page may only look. Start the base station with --web-control to change the policy from here."
+      ? "This page is read-only. Start the base station with --web-control to change the policy from here."
       : "A recorded run can be tried with another policy, but not changed.";
     say(byId("policy-why"), !this.hello.control ? looks : this.tried && same ? "This is the policy now." : "");
   }
@@ -158,13 +158,13 @@ export function policyText({ policy, phi, tolerate }) {
   return policy ?? "";
 }
 
-/** The share of messages that are out of order: two bounds where it is not known of all. */
+/** The share of messages out of order, as two bounds if some are uncertain. */
 export function shareText(messages, overtaken, possible) {
   const [least, most] = [overtaken, overtaken + possible].map((count) => percentText(messages ? count / messages : 0));
   return least === most ? least : `${least} to ${most}`;
 }
 
-/** A share as per cent, with as many figures as it needs. */
+/** A share as a percentage, with as few digits as possible. */
 export function percentText(share) {
   const percent = 100 * share;
   return `${percent === 0 || percent >= 10 ? Math.round(percent) : +percent.toPrecision(2)}%`;

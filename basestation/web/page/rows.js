@@ -1,8 +1,8 @@
-// What is known of the run: messages by their number of arrival, events, and the newest picture. Bounded.
+// The loaded part of the run: messages by arrival number, events, and the newest picture. Bounded.
 
 const MOST_MESSAGES = 100000;
 const MOST_EVENTS = 500;
-const SPREAD_MS = 60000; // no message is drawn farther than this from its arrival
+const SPREAD_MS = 60000; // no message is drawn further than this from its arrival
 
 export class Rows {
   constructor() {
@@ -14,7 +14,7 @@ export class Rows {
     this.byKey = new Map();
     this.events = []; // newest last
     this.eventByKey = new Map();
-    this.spread = 1000; // ms: the longest way from sending to delivery that was seen
+    this.spread = 1000; // ms: the longest time from sending to delivery so far
     this.more = true; // older messages may exist
     this.version = (this.version ?? 0) + 1;
   }
@@ -31,7 +31,7 @@ export class Rows {
     return this.messages.at(-1);
   }
 
-  /** Take in new rows, or changes of known ones. */
+  /** Take new rows, or changes of known rows. */
   take(rows) {
     const fresh = [];
     for (const row of rows) {
@@ -73,7 +73,7 @@ export class Rows {
       Object.assign(known, row);
       return;
     }
-    if (row.at_ms === undefined) return; // a change of an event that is gone
+    if (row.at_ms === undefined) return; // a change of a dropped event
     this.eventByKey.set(row.key, row);
     this.events.push(row);
     if (this.events.length > 1 && row.at_ms < this.events.at(-2).at_ms) {
@@ -82,7 +82,7 @@ export class Rows {
     if (this.events.length > MOST_EVENTS) this.eventByKey.delete(this.events.shift().key);
   }
 
-  /** Where in `messages` the messages begin and end that may touch these times. */
+  /** The first and last index in `messages` of those that may touch these times. */
   range(from, to) {
     return [this.#at(from - this.spread), this.#at(to + this.spread)];
   }
@@ -98,7 +98,7 @@ export class Rows {
     return low;
   }
 
-  /** The newest message of this name that came before message `before`. */
+  /** The newest message of this name that came before message number `before`. */
   find(name, before = Infinity) {
     for (let at = this.messages.length - 1; at >= 0; at -= 1) {
       if (this.messages[at].name === name && this.messages[at].key < before) return this.messages[at];
@@ -111,7 +111,7 @@ export class Rows {
     return this.messages.filter((row) => row.wrong);
   }
 
-  /** What a message's causes lead back to, as [effect, cause, how]; and what names it as a cause. */
+  /** A message's causes and their causes, as [effect, cause, how], and the messages that name it as a cause. */
   cone(row, most = 24) {
     const pairs = [];
     const seen = new Set([row.key]);

@@ -1,6 +1,6 @@
-// The whole of what is loaded as a strip below the diagram: how busy it was, what was out of order, and what is in view.
+// All loaded messages as a strip below the diagram: how many, which out of order, and the part in view.
 
-const SETTLE_MS = 400; // the strip is counted anew this often at most
+const SETTLE_MS = 400; // least time between two counts for the strip
 
 export class Scrubber {
   constructor(canvas, rows, view, now, onMove) {

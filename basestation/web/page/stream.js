@@ -1,8 +1,8 @@
-// Where rows come from: the server's stream, or a recording inside this file. Both answer the same questions, but a
-// file cannot try out a policy.
+// The source of rows: the server's stream, or a recording inside this file. Both have the same interface, but a file
+// cannot try out a policy.
 
 const RETRY_MS = [500, 1000, 2000, 5000];
-const QUIET_MS = 8000; // a live server sends a picture every second: this long without one, and it is gone
+const QUIET_MS = 8000; // a live server sends a picture every second; after this time without one, it counts as lost
 
 export class Live {
   constructor(on) {
@@ -80,7 +80,7 @@ export class Live {
   }
 }
 
-/** A recorded run that travels with the page. */
+/** A recorded run inside the page. */
 export class Recording {
   constructor(on, recording) {
     this.on = on;
@@ -106,12 +106,12 @@ export class Recording {
 
   async why(row) {
     const text = this.recording.why?.[row.key];
-    if (!text) throw new Error("This file explains in words only what was out of order.");
+    if (!text) throw new Error("This file explains only messages that were out of order.");
     return { text, violations: [] };
   }
 }
 
-/** The recording in this file, if it has one. */
+/** The recording in this file, or null. */
 export function recordingHere() {
   const element = document.getElementById("recording");
   return element ? JSON.parse(element.textContent) : null;

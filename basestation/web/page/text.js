@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers and times as text.
 
 const two = (number) => String(number).padStart(2, "0");
 
@@ -9,7 +9,7 @@ export function clockText(ms, fine = false) {
   return fine ? `${text}.${String(date.getMilliseconds()).padStart(3, "0")}` : text;
 }
 
-/** A length of time, as short as it can be said: 0.4 ms, 61 ms, 1.2 s, 3 min, 2 h, 4 d. */
+/** A duration in short: 0.4 ms, 61 ms, 1.2 s, 3 min, 2 h, 4 d. */
 export function durationText(ms) {
   const size = Math.abs(ms);
   if (size < 9.95) return `${+ms.toFixed(1)} ms`;
@@ -26,7 +26,7 @@ export function countText(number) {
   return number.toLocaleString("en");
 }
 
-/** A measured number: four figures are enough for a label. */
+/** A measured number with four digits, for a label. */
 export function measureText(number) {
   return Number.isInteger(number) ? countText(number) : String(+number.toPrecision(4));
 }

@@ -1,4 +1,4 @@
-// Which stretch of time is in view.
+// The stretch of time in view.
 
 const LEAST_MS = 20;
 const MOST_MS = 24 * 3600e3;
@@ -14,7 +14,7 @@ export class TimeView {
     return this.end - this.span;
   }
 
-  /** The newest time that is shown while following: a little room is left for what is on its way. */
+  /** The newest time in view while following, with a little room for messages on their way. */
   follow(now) {
     this.end = now + this.span * 0.02;
   }
@@ -29,7 +29,7 @@ export class TimeView {
     this.end = ms + this.span / 2;
   }
 
-  /** Zoom by a factor; what is at `at` stays where it is. While following, the newest stays at the edge. */
+  /** Zoom by a factor around the time `at`. While following, the newest time stays at the edge. */
   zoom(factor, at = this.end) {
     const span = Math.min(MOST_MS, Math.max(LEAST_MS, this.span * factor));
     const share = (this.end - at) / this.span;
@@ -37,7 +37,7 @@ export class TimeView {
     if (!this.following) this.end = at + share * span;
   }
 
-  /** Keep the view where there is something to see. */
+  /** Keep the view within the run. */
   clamp(first, now) {
     const latest = now + this.span * 0.1;
     const earliest = first + this.span * 0.1;

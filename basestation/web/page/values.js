@@ -4,7 +4,7 @@ import { curve, extent, plot } from "./curves.js";
 import { keepChildren, make, say, show } from "./dom.js";
 import { durationText, measureText } from "./text.js";
 
-const MOST_READ = 30000; // messages that are looked at, newest first
+const MOST_READ = 30000; // messages that are read, newest first
 
 export class Values {
   constructor({ list, choice, note, span }, rows) {
@@ -32,7 +32,7 @@ export class Values {
     this.refresh();
   }
 
-  /** Gather the chosen value of each mote and draw it. Nothing is done while the panel is not on the screen. */
+  /** Draw the chosen value of each mote, unless the panel is off the screen. */
   refresh() {
     if (!this.chosen || !this.list.offsetParent || !this.rows.last) return;
     const end = this.rows.last.came_ms;
@@ -65,7 +65,7 @@ export class Values {
   }
 }
 
-/** When what a message tells of was: an event may have waited for its message to be sent. */
+/** The time of a message's event, which may have waited for the sending. */
 function momentOf(row) {
   return row.event_ms ?? row.sent_ms ?? row.came_ms;
 }

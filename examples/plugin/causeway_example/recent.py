@@ -22,7 +22,7 @@ from packet_formats.schemes import (
 
 
 def form(choice: StampChoice) -> StampForm:
-    """Up to so many names; the stamp's length tells how many there are."""
+    """Up to a number of names; the stamp's length gives how many."""
     most = NAMES if isinstance(choice.entries, str) else choice.entries
     return StampForm(item=named_messages(choice), least=0, most=most)
 

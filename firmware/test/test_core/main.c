@@ -282,7 +282,7 @@ static void a_mote_sends_and_hears(void)
     CHECK_EQUAL(CW_MOTE_NEW, cw_mote_receive(&mote, 1001, true, payload, length));
     CHECK_EQUAL(CW_MOTE_KNOWN, cw_mote_receive(&mote, 1002, true, payload, length));
     CHECK_EQUAL(CW_MOTE_FOREIGN, cw_mote_receive(&mote, 1003, true, payload, 0));
-    CHECK_EQUAL(1001, mote.tick); /* copies and foreign messages are not events */
+    CHECK_EQUAL(1001, mote.tick); /* copies and unknown senders are not events */
     cw_put_source(payload + CAUSEWAY_SOURCE_AT, CAUSEWAY_MOTES);
     CHECK_EQUAL(CW_MOTE_FOREIGN, cw_mote_receive(&mote, 1003, true, payload, length));
 }

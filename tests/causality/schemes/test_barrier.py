@@ -144,6 +144,7 @@ def played(one: Barrier, observed: Observed) -> list[Delivery]:
 # ---- Exact at the limits ----
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("ticks", SETTINGS)
 def test_nothing_leaves_before_a_cause_that_comes(world: str, ticks: tuple[int, int]) -> None:

@@ -116,6 +116,7 @@ def both(name: str, setting: Setting) -> tuple[FromTheMiddle, FromTheMiddle]:
     return FromTheMiddle(name, setting, False), FromTheMiddle(name, setting, True)
 
 
+@pytest.mark.few(5)
 @settings(max_examples=60)
 @given(run=legal_runs())
 @pytest.mark.parametrize("name", NAMES)
@@ -126,6 +127,7 @@ def test_a_rule_does_the_same_behind_the_wire(name: str, run: Run) -> None:
     assert play(run, wired).deliveries == play(run, told).deliveries
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("gateways", [1, 3])
 @pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.wide)])

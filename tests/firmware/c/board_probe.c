@@ -1,9 +1,9 @@
-/* Firmware that tries what a board offers, told by bytes on UART0; answers are text, each up to the byte that
+/* Firmware that tries what a board offers, as bytes on UART0 ask; answers are text, each up to the byte that
  * ends a serial frame, 7E.
  *
  *     n            the local time
  *     c            clock_now() read as fast as it goes for 2048 cycles: readings, readings before the one
- * before, longest step a HH HH      an alarm so many cycles from now: when it was set for, when its event was
+ * before, longest step a HH HH      an alarm in this number of cycles: when it was set for, when its event was
  * there k            an alarm every 5 cycles, 200 times, each waited for asleep: how late the latest was g HH
  * HH      EEPROM at this address p HH HH VV   EEPROM written l VV         leds_set() t VV leds_toggle() d VV
  * a conversion of this channel e N bytes    these N bytes back f            with the UART off, sleep for 300

@@ -166,7 +166,7 @@ bool adc_start_supply(void)
 enum { WARM_UP = 328, COLD = 5 };
 static uint32_t powered_at;
 
-/* The two axes share a supply; there is no magnetometer. */
+/* The two axes share a supply; the magnetometer is missing. */
 static uint8_t supply_of(uint8_t sensor)
 {
     return sensor == SENSOR_ACCEL_Y ? SENSOR_ACCEL_X : sensor;

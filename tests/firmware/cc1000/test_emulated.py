@@ -8,8 +8,8 @@ from typing import Literal
 
 import pytest
 
-from basestation.testbed import engine
-from basestation.testbed.air import delimiter_ns
+from basestation.testbed import emulator
+from basestation.testbed.signals import delimiter_ns
 from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Signal
 from packet_formats.boards import MICA2
 from packet_formats.deployment import CRYSTAL_HZ
@@ -41,8 +41,10 @@ class Run:
         )
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["tinyos1", "tinyos2"])
-def version(request: pytest.FixtureRequest) -> int:
+@pytest.fixture(
+    scope="module", params=[1, pytest.param(2, marks=pytest.mark.wide)], ids=["tinyos1", "tinyos2"]
+)
+def version(request):
     number: int = request.param
     return number
 
@@ -69,17 +71,13 @@ def echo(root: Path, compiler: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def image(
-    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory, version: int
-) -> Path:
+def image(root, require_tool, tmp_path_factory, version):
     folder = deployment(root, version, tmp_path_factory.mktemp("cc1000_echo"))
     return echo(root, require_tool("avr-gcc"), folder)
 
 
-@pytest.mark.parametrize("band", [868, 916])
-def test_a_mote_of_another_band_hears_and_answers_there_alone(
-    root: Path, testbed: Path, require_tool: Callable[[str], str], tmp_path: Path, band: int
-) -> None:
+@pytest.mark.parametrize("band", [868, pytest.param(916, marks=pytest.mark.wide)])
+def test_a_mote_of_another_band_hears_and_answers_there_alone(root, testbed, require_tool, tmp_path, band):
     """Whatever is sent in the other bands; and it knows how strong its own is."""
     image = echo(root, require_tool("avr-gcc"), deployment(root, 1, tmp_path, band))
     air = b"\xaa" * PREAMBLE + SYNC + frame(1, DATA, 0x0203) + bytes(2)
@@ -87,7 +85,7 @@ def test_a_mote_of_another_band_hears_and_answers_there_alone(
     lines = ["nodes 1", f"node 0 mica2 0 0 0 0 {image}"]
     for number, khz in enumerate(carriers.values()):
         lines.append(f"at {0.3 + 0.1 * number:.1f} inject {khz} {DBM} mica2 {air.hex()}")
-    run = Run(engine.events_of("\n".join([*lines, "end 0.8"]), testbed))
+    run = Run(emulator.events_of("\n".join([*lines, "end 0.8"]), testbed))
     assert not [event for event in run.events if isinstance(event, DriverFault)]
     (answer,) = run.signals(0)
     (heard,) = [event for event in run.signals(None) if event.khz == carriers[band]]
@@ -100,7 +98,7 @@ def test_a_mote_of_another_band_hears_and_answers_there_alone(
 
 
 @pytest.fixture(scope="module")
-def run(testbed: Path, require_tool: Callable[[str], str], image: Path, version: int) -> Run:
+def run(testbed, require_tool, image, version):
     """A frame every 100 ms, each a bit later in its byte's time than the one before."""
     listing = subprocess.run(
         [require_tool("avr-nm"), image], check=True, capture_output=True, text=True
@@ -113,10 +111,10 @@ def run(testbed: Path, require_tool: Callable[[str], str], image: Path, version:
         at = 0.3 + 0.1 * number + number * BIT_NS / 1e9
         lines.append(f"at {at:.9f} inject {MICA2.carrier_khz[version][0]} {DBM} mica2 {air.hex()}")
         lines.append(f"at {at + 0.09:.9f} peek 0 {rx + LAG} 1")
-    return Run(engine.events_of("\n".join(lines), testbed))
+    return Run(emulator.events_of("\n".join(lines), testbed))
 
 
-def test_each_frame_is_heard_and_answered(run: Run, version: int) -> None:
+def test_each_frame_is_heard_and_answered(run, version):
     order: Literal["little", "big"] = "little" if version == 1 else "big"
     heard, sent = run.signals(None), run.signals(0)
     assert len(heard) == len(sent) == FRAMES
@@ -131,15 +129,13 @@ def test_each_frame_is_heard_and_answered(run: Run, version: int) -> None:
         assert rest[:size] == frame(version, data, 0x0204)
         assert data[:10] == DATA
         assert data[14] - 256 == pytest.approx(DBM, abs=1)
-        # Both times are of a sync word's end; they are told to a cycle of the crystal each.
+        # Both times are of a sync word's end; each is right to a cycle of the crystal.
         times = [int.from_bytes(data[at : at + 4], order) for at in (10, 15)]
         passed = delimiter_ns(answer, "mica2") - delimiter_ns(one, "mica2") - MODEMS_NS
         assert times[1] - times[0] == pytest.approx(passed * CRYSTAL_HZ / 1e9, abs=1.5)
 
 
-def test_a_pin_is_read_after_it_has_been_synchronized(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_pin_is_read_after_it_has_been_synchronized(root, require_tool, tmp_path):
     """A PIN register shows its pin as it was a cycle before (ATmega128 data sheet, reading the pin value), so
     an `in` right after PCLK fell reads the bit before. Emulators do not show this: look at the instructions."""
     built, firmware = tmp_path / "control.o", root / "firmware"
@@ -158,7 +154,7 @@ def test_a_pin_is_read_after_it_has_been_synchronized(
         assert not any(words.startswith(("cbi 0x12", "sbi 0x12")) for words in code[at - 1 : at])
 
 
-def test_interrupts_are_short(run: Run) -> None:
+def test_interrupts_are_short(run):
     """A byte comes every 3072 CPU cycles; the next must be in the SPI half a bit, 192 cycles, after the last."""
     sent = run.signals(0)
 

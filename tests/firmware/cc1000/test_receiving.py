@@ -7,12 +7,12 @@ import random
 import pytest
 
 from packet_formats.framing import crc16
-from tests.firmware.cc1000.radio import BYTE_NS, CYCLE_NS, PREAMBLE, SYNC, Boot, Radio
+from tests.firmware.cc1000.radio import BYTE_NS, CYCLE_NS, PREAMBLE, SYNC
 
 
 @pytest.mark.parametrize("offset", range(8))
 @pytest.mark.parametrize("invert", [True, False], ids=["inverted", "upright"])
-def test_a_frame_at_every_bit_offset(radio: Radio, offset: int, invert: bool) -> None:
+def test_a_frame_at_every_bit_offset(radio, offset, invert):
     rng = random.Random(offset)
     for data in (b"", b"\x01", bytes(range(0x80, 0x80 + radio.limit))):
         radio.hear(rng.randbytes(30), offset, invert)
@@ -32,14 +32,14 @@ def test_a_frame_at_every_bit_offset(radio: Radio, offset: int, invert: bool) ->
 
 
 @pytest.mark.parametrize("preamble", [3, 4, 6, 28, 300])
-def test_preambles_of_all_lengths(radio: Radio, preamble: int) -> None:
+def test_preambles_of_all_lengths(radio, preamble):
     for offset in range(8):
         radio.hear(b"\x00\x00" + radio.air(b"hello", preamble), offset)
         radio.silence(2)
     assert radio.payloads() == [b"hello"] * 8
 
 
-def test_a_preamble_with_wrong_bits(radio: Radio) -> None:
+def test_a_preamble_with_wrong_bits(radio):
     air = bytearray(radio.air(b"hello", 12))
     air[1] ^= 0x10
     air[7] ^= 0x04
@@ -48,7 +48,7 @@ def test_a_preamble_with_wrong_bits(radio: Radio) -> None:
     assert radio.payloads() == [b"hello"]
 
 
-def test_vector_of_tinyos_2(boot: Boot) -> None:
+def test_vector_of_tinyos_2(boot):
     """A frame that a TinyOS 2 mote is known to send: the header without the dispatch byte, CRC over header and data."""
     radio = boot(2)
     assert radio.start()
@@ -65,7 +65,7 @@ def test_vector_of_tinyos_2(boot: Boot) -> None:
     )
 
 
-def test_strength(radio: Radio) -> None:
+def test_strength(radio):
     """-49.2 dBm - 51.3 dB/V with a supply of 3 V."""
     for value, dbm in ((0, -49), (200, -79), (400, -109), (1023, -127)):
         radio.set("rssi", value, ctypes.c_uint16)
@@ -78,7 +78,7 @@ def test_strength(radio: Radio) -> None:
     assert radio.heard()[-1].rssi == -128
 
 
-def test_bad_crc(radio: Radio) -> None:
+def test_bad_crc(radio):
     air = radio.air(b"sixteen bytes of")
     start = PREAMBLE + 2
     length_at = start + 4
@@ -95,7 +95,7 @@ def test_bad_crc(radio: Radio) -> None:
     assert radio.payloads() == [b"sixteen bytes of"]
 
 
-def test_a_truncated_frame_becomes_noise_and_the_next_is_heard(radio: Radio) -> None:
+def test_a_truncated_frame_becomes_noise_and_the_next_is_heard(radio):
     air = radio.air(bytes(range(20)))
     rng = random.Random(1)
     for cut in range(PREAMBLE + 2, len(air)):
@@ -109,7 +109,7 @@ def test_a_truncated_frame_becomes_noise_and_the_next_is_heard(radio: Radio) -> 
 
 
 @pytest.mark.parametrize("length", [30, 31, 64, 128, 255])
-def test_a_length_over_the_limit(radio: Radio, length: int) -> None:
+def test_a_length_over_the_limit(radio, length):
     frame = bytearray(radio.frame(b"x"))
     frame[4] = length
     radio.hear(b"\xaa" * 8 + SYNC + bytes(frame), 6)
@@ -119,7 +119,7 @@ def test_a_length_over_the_limit(radio: Radio, length: int) -> None:
     assert radio.payloads() == [b"next"]
 
 
-def test_the_limit_itself(boot: Boot) -> None:
+def test_the_limit_itself(boot):
     for version, limit in ((1, 29), (2, 28)):
         radio = boot(version)
         assert radio.start()
@@ -130,7 +130,7 @@ def test_the_limit_itself(boot: Boot) -> None:
         assert radio.counters()["garbage"] == 1
 
 
-def test_frames_back_to_back_while_the_loop_is_busy(radio: Radio) -> None:
+def test_frames_back_to_back_while_the_loop_is_busy(radio):
     """Two frames wait for the loop; a third is an overrun; the loop finds the two in order."""
     frames = [radio.air(bytes([number] * 9), 6) + b"\x00\x00" for number in range(4)]
     radio.hear(b"".join(frames[:3]), 3, service=False)
@@ -144,7 +144,7 @@ def test_frames_back_to_back_while_the_loop_is_busy(radio: Radio) -> None:
     assert all(a.time < b.time for a, b in itertools.pairwise(radio.heard()))
 
 
-def test_noise(radio: Radio) -> None:
+def test_noise(radio):
     """Ten seconds of noise, and streams that nearly are frames: nothing is heard, and a frame after it is."""
     rng = random.Random(7)
     radio.take(rng.randbytes(24_000))

@@ -16,13 +16,11 @@ from tests.firmware.cc1000.radio import (
     PREAMBLE,
     SENT,
     SYNC,
-    Boot,
-    Radio,
 )
 
 
 @pytest.mark.parametrize("length", [0, 1, 11, 28])
-def test_every_byte_of_a_frame_sent(radio: Radio, length: int) -> None:
+def test_every_byte_of_a_frame_sent(radio, length):
     data = bytes(range(0x70, 0x70 + length))
     writes = len(radio.writes())
     assert radio.send(data, dest=0x0203, source=0x0405, type=0x91, group=0x22)
@@ -52,7 +50,7 @@ def test_every_byte_of_a_frame_sent(radio: Radio, length: int) -> None:
     assert radio.payloads() == [b"heard"]
 
 
-def test_what_one_sends_another_hears_at_the_same_time(boot: Boot) -> None:
+def test_what_one_sends_another_hears_at_the_same_time(boot):
     for version in (1, 2):
         sender, receiver = boot(version), boot(version)
         for one in (sender, receiver):
@@ -72,7 +70,7 @@ def test_what_one_sends_another_hears_at_the_same_time(boot: Boot) -> None:
         assert heard.time == pytest.approx(place / CYCLE_NS, abs=1)
 
 
-def test_airtime(boot: Boot) -> None:
+def test_airtime(boot):
     for version, header in ((1, 5), (2, 7)):
         radio = boot(version)
         for length in range(30):
@@ -82,7 +80,7 @@ def test_airtime(boot: Boot) -> None:
 
 
 @pytest.mark.parametrize(("length", "place"), [(4, 0), (14, 10), (28, 24)])
-def test_the_stamp_is_filled_while_the_frame_goes_out(radio: Radio, length: int, place: int) -> None:
+def test_the_stamp_is_filled_while_the_frame_goes_out(radio, length, place):
     assert radio.send(bytes(length), stamp_at=place)
     out = radio.go()[1 + PREAMBLE + 2 : -FLUSH]
     [(result, time)] = radio.sent()
@@ -91,7 +89,7 @@ def test_the_stamp_is_filled_while_the_frame_goes_out(radio: Radio, length: int,
     assert out == radio.frame(bytes(place) + stamp)
 
 
-def test_what_is_refused(radio: Radio) -> None:
+def test_what_is_refused(radio):
     assert not radio.send(bytes(radio.limit + 1))
     assert not radio.send(bytes(255))
     assert not radio.send(bytes(10), stamp_at=7)
@@ -99,7 +97,7 @@ def test_what_is_refused(radio: Radio) -> None:
     radio.go()
 
 
-def test_backoff_is_one_to_eight_bytes(boot: Boot) -> None:
+def test_backoff_is_one_to_eight_bytes(boot):
     waits = []
     for seed in range(60):
         radio = boot(1)
@@ -115,7 +113,7 @@ def test_backoff_is_one_to_eight_bytes(boot: Boot) -> None:
     assert len(set(waits)) > 5
 
 
-def test_a_busy_channel_until_the_deadline(radio: Radio) -> None:
+def test_a_busy_channel_until_the_deadline(radio):
     radio.silence(200)
     radio.set("rssi", 200, ctypes.c_uint16)
     writes = len(radio.writes())
@@ -127,7 +125,7 @@ def test_a_busy_channel_until_the_deadline(radio: Radio) -> None:
     assert len(radio.writes()) == writes
 
 
-def test_a_busy_channel_that_clears(radio: Radio) -> None:
+def test_a_busy_channel_that_clears(radio):
     radio.silence(200)
     radio.set("rssi", 200, ctypes.c_uint16)
     assert radio.send(b"late")
@@ -142,7 +140,7 @@ def test_a_busy_channel_that_clears(radio: Radio) -> None:
     assert radio.go()[: 1 + PREAMBLE + 2].endswith(SYNC)
 
 
-def test_no_send_while_a_frame_comes_in(radio: Radio) -> None:
+def test_no_send_while_a_frame_comes_in(radio):
     """However often: what comes in is heard whole, and sent is after it."""
     for number in range(12):
         assert radio.send(b"mine")
@@ -157,7 +155,7 @@ def test_no_send_while_a_frame_comes_in(radio: Radio) -> None:
     assert all(result == SENT for result, _ in radio.sent())
 
 
-def test_a_slow_loop_finds_the_channel_taken(radio: Radio) -> None:
+def test_a_slow_loop_finds_the_channel_taken(radio):
     """Clear when last seen, but the loop comes late: then it looks again."""
     assert radio.send(b"mine")
     for _ in range(40):
@@ -171,7 +169,7 @@ def test_a_slow_loop_finds_the_channel_taken(radio: Radio) -> None:
     assert radio.go()
 
 
-def test_a_slow_loop_finds_the_channel_loud(radio: Radio) -> None:
+def test_a_slow_loop_finds_the_channel_loud(radio):
     assert radio.send(b"mine")
     for _ in range(40):
         radio.byte(0, service=False)
@@ -184,7 +182,7 @@ def test_a_slow_loop_finds_the_channel_loud(radio: Radio) -> None:
     assert radio.go(60)
 
 
-def test_five_looks_then_a_pause_of_up_to_sixteen(radio: Radio) -> None:
+def test_five_looks_then_a_pause_of_up_to_sixteen(radio):
     radio.silence(200)
     radio.set("rssi", 200, ctypes.c_uint16)
     assert radio.send(b"never")
@@ -204,7 +202,7 @@ def test_five_looks_then_a_pause_of_up_to_sixteen(radio: Radio) -> None:
     assert len(set(pauses)) >= 10
 
 
-def test_a_strength_that_stays_becomes_the_floor(radio: Radio) -> None:
+def test_a_strength_that_stays_becomes_the_floor(radio):
     radio.set("rssi", 100, ctypes.c_uint16)
     radio.silence(24_000)
     assert radio.send(b"x")
@@ -213,7 +211,7 @@ def test_a_strength_that_stays_becomes_the_floor(radio: Radio) -> None:
 
 
 @pytest.mark.parametrize("value", [0, 1023])
-def test_a_converter_that_always_says_the_same(boot: Boot, value: int) -> None:
+def test_a_converter_that_always_says_the_same(boot, value):
     radio = boot(1)
     radio.set("rssi", value, ctypes.c_uint16)
     assert radio.start()
@@ -222,7 +220,7 @@ def test_a_converter_that_always_says_the_same(boot: Boot, value: int) -> None:
     assert [result for result, _ in radio.sent()] == [SENT]
 
 
-def test_a_send_from_where_the_last_one_ended(radio: Radio) -> None:
+def test_a_send_from_where_the_last_one_ended(radio):
     radio.set("resend", 1)
     assert radio.send(b"first")
     radio.go()

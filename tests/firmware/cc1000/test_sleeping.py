@@ -13,7 +13,6 @@ from tests.firmware.cc1000.radio import (
     SCHEDULED,
     SENT,
     TEST4,
-    Boot,
     Radio,
 )
 
@@ -21,7 +20,7 @@ WAKE_TIME, TURN = 112, 16
 
 
 @pytest.fixture
-def sleeper(boot: Boot) -> Radio:
+def sleeper(boot):
     radio = boot(SCHEDULED)
     radio.c.radio_wake.restype = radio.c.radio_busy.restype = radio.c.radio_sound.restype = ctypes.c_bool
     assert radio.start()
@@ -30,7 +29,7 @@ def sleeper(boot: Boot) -> Radio:
 
 
 def wake(radio: Radio) -> int:
-    """The cycles it took, the steps of waking alone in between."""
+    """The cycles it took, with nothing but the steps of waking in between."""
     begin = radio.cycles
     assert not radio.c.radio_wake()
     radio.c.host_after()
@@ -46,7 +45,7 @@ def nap(radio: Radio, seconds: float) -> None:
     radio.set("ns", radio.ns + round(seconds * 1e9), ctypes.c_uint64)
 
 
-def test_asleep_it_keeps_its_registers_and_lets_the_processor_sleep(sleeper: Radio) -> None:
+def test_asleep_it_keeps_its_registers_and_lets_the_processor_sleep(sleeper):
     before = list(sleeper.registers)
     sleeper.c.radio_sleep()
     assert sleeper.registers[MAIN] == 0x3F
@@ -58,7 +57,7 @@ def test_asleep_it_keeps_its_registers_and_lets_the_processor_sleep(sleeper: Rad
     assert changed == {MAIN}
 
 
-def test_a_wake_does_not_calibrate(sleeper: Radio) -> None:
+def test_a_wake_does_not_calibrate(sleeper):
     sleeper.c.radio_sleep()
     nap(sleeper, 3)
     count = len(sleeper.writes())
@@ -80,7 +79,7 @@ def test_a_wake_does_not_calibrate(sleeper: Radio) -> None:
     assert sleeper.counters()["restarts"] == 0
 
 
-def test_a_chip_that_forgot_its_registers_is_started_anew(sleeper: Radio) -> None:
+def test_a_chip_that_forgot_its_registers_is_started_anew(sleeper):
     sleeper.c.radio_sleep()
     sleeper.registers[TEST4] = 0x25  # as after a reset
     sleeper.c.radio_wake()
@@ -93,7 +92,7 @@ def test_a_chip_that_forgot_its_registers_is_started_anew(sleeper: Radio) -> Non
     assert sleeper.c.radio_wake()
 
 
-def test_a_pll_that_does_not_lock_is_calibrated(sleeper: Radio) -> None:
+def test_a_pll_that_does_not_lock_is_calibrated(sleeper):
     sleeper.c.radio_sleep()
     sleeper.set("locks", 0)
     wake(sleeper)
@@ -105,7 +104,7 @@ def test_a_pll_that_does_not_lock_is_calibrated(sleeper: Radio) -> None:
     assert sleeper.writes().count((CAL, 0xA6)) == 4
 
 
-def test_it_is_calibrated_hourly_in_the_middle_of_a_long_sleep(sleeper: Radio) -> None:
+def test_it_is_calibrated_hourly_in_the_middle_of_a_long_sleep(sleeper):
     sleeper.c.radio_sleep()
     nap(sleeper, 3590)
     wake(sleeper)
@@ -125,7 +124,7 @@ def test_it_is_calibrated_hourly_in_the_middle_of_a_long_sleep(sleeper: Radio) -
     wake(sleeper)
 
 
-def test_it_wakes_many_times(sleeper: Radio) -> None:
+def test_it_wakes_many_times(sleeper):
     for _ in range(100):
         sleeper.c.radio_sleep()
         nap(sleeper, 0.05)
@@ -147,7 +146,7 @@ def appoint(radio: Radio, ahead: int) -> int:
 
 
 @pytest.mark.parametrize("ahead", [20, 40, 100, 3000])
-def test_a_frame_begins_at_its_time(sleeper: Radio, ahead: int) -> None:
+def test_a_frame_begins_at_its_time(sleeper, ahead):
     when = appoint(sleeper, ahead)
     while sleeper.registers[PA_POW] == 0:
         sleeper.silence(1)
@@ -161,7 +160,7 @@ def test_a_frame_begins_at_its_time(sleeper: Radio, ahead: int) -> None:
     assert [result for result, _ in sleeper.sent()] == [SENT]
 
 
-def test_it_looks_at_the_channel_once(sleeper: Radio) -> None:
+def test_it_looks_at_the_channel_once(sleeper):
     sleeper.set("rssi", 100, ctypes.c_uint16)
     when = appoint(sleeper, 200)
     sleeper.go()
@@ -170,14 +169,14 @@ def test_it_looks_at_the_channel_once(sleeper: Radio) -> None:
     assert not any(value for address, value in sleeper.writes() if address == PA_POW)
 
 
-def test_a_loop_that_comes_too_late_sends_nothing(sleeper: Radio) -> None:
+def test_a_loop_that_comes_too_late_sends_nothing(sleeper):
     appoint(sleeper, 100)
     sleeper.take(bytes(20), service=False)
     sleeper.c.host_service()
     assert [result for result, _ in sleeper.sent()] == [BUSY]
 
 
-def test_busy_while_a_frame_comes_in(sleeper: Radio) -> None:
+def test_busy_while_a_frame_comes_in(sleeper):
     assert not sleeper.c.radio_busy()
     sleeper.hear(b"\xaa\xaa")
     assert sleeper.c.radio_busy()

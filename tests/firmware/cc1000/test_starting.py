@@ -1,26 +1,19 @@
 """The CC1000 driver starts its chip, stops it, starts it anew when it is stuck, and calibrates it again."""
 
 import ctypes
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from tests.firmware.cc1000.radio import (
     CAL,
     CURRENT,
-    DRIVER,
     FAILED,
-    FLAGS,
     LOCK,
     MAIN,
     PA_POW,
     SENT,
     TEST4,
-    Boot,
     Radio,
-    deployment,
 )
 
 # What registers 01 to 13 hold after the start. 2.x: as seen from TinyOS (FREQ_A, FREQ_B, FSEP, MODEM0).
@@ -60,7 +53,7 @@ def edges_of(address: int, value: int, write: bool) -> str:
 @pytest.mark.parametrize(
     ("address", "value"), [(0x00, 0x11), (0x42, 0x3F), (0x0E, 0xA6), (0x7F, 0x00), (0x00, 0xFF)]
 )
-def test_every_edge_of_a_write_and_a_read(boot: Boot, address: int, value: int) -> None:
+def test_every_edge_of_a_write_and_a_read(boot, address, value):
     radio = boot(1)
     radio.c.cc1000_write(address, value)
     assert radio.edges() == edges_of(address, value, write=True)
@@ -74,7 +67,7 @@ def test_every_edge_of_a_write_and_a_read(boot: Boot, address: int, value: int) 
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_start_writes_what_the_data_sheet_asks_in_its_order(boot: Boot, version: int) -> None:
+def test_start_writes_what_the_data_sheet_asks_in_its_order(boot, version):
     radio = boot(version)
     assert radio.start()
     accesses = radio.accesses()
@@ -110,7 +103,7 @@ def test_start_writes_what_the_data_sheet_asks_in_its_order(boot: Boot, version:
     assert radio.running() == {"spi_on": 1, "watched": 1, "powered": 1, "drives": 0}
 
 
-def test_frequencies(boot: Boot) -> None:
+def test_frequencies(boot):
     for version, channel, refdiv in ((1, 433.002e6, 12), (2, 434.845e6, 11)):
         radio = boot(version)
         assert radio.start()
@@ -124,7 +117,7 @@ def test_frequencies(boot: Boot) -> None:
         assert separation == pytest.approx(64e3, abs=100)
 
 
-def test_a_calibration_that_missed_is_repeated_once(boot: Boot) -> None:
+def test_a_calibration_that_missed_is_repeated_once(boot):
     radio = boot(1)
     radio.set("locks", 0)
     assert radio.start()
@@ -133,7 +126,7 @@ def test_a_calibration_that_missed_is_repeated_once(boot: Boot) -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("present", 0), ("calibration_us", 0)])
-def test_a_chip_that_does_not_answer(boot: Boot, name: str, value: int) -> None:
+def test_a_chip_that_does_not_answer(boot, name, value):
     radio = boot(2)
     radio.set(name, value, ctypes.c_uint32 if name == "calibration_us" else ctypes.c_uint8)
     assert not radio.start()
@@ -143,7 +136,7 @@ def test_a_chip_that_does_not_answer(boot: Boot, name: str, value: int) -> None:
     assert not radio.send(b"")
 
 
-def test_stop(radio: Radio) -> None:
+def test_stop(radio):
     assert radio.send(b"abc")
     radio.c.radio_stop()
     assert radio.registers[MAIN] == 0x3F
@@ -161,7 +154,7 @@ def test_stop(radio: Radio) -> None:
 # A chip that misbehaves.
 
 
-def test_a_radio_that_stops_clocking_is_started_anew(radio: Radio) -> None:
+def test_a_radio_that_stops_clocking_is_started_anew(radio):
     assert radio.send(b"lost")
     for _ in range(3):
         radio.c.host_watch()
@@ -178,7 +171,7 @@ def test_a_radio_that_stops_clocking_is_started_anew(radio: Radio) -> None:
     assert [result for result, _ in radio.sent()] == [FAILED, SENT]
 
 
-def test_a_radio_that_stops_in_the_middle_of_a_send(radio: Radio) -> None:
+def test_a_radio_that_stops_in_the_middle_of_a_send(radio):
     assert radio.send(b"cut short")
     while radio.registers[PA_POW] == 0:
         radio.byte(0)
@@ -191,7 +184,7 @@ def test_a_radio_that_stops_in_the_middle_of_a_send(radio: Radio) -> None:
     assert [result for result, _ in radio.sent()] == [FAILED]
 
 
-def test_a_dead_radio_is_not_started_all_the_time(radio: Radio) -> None:
+def test_a_dead_radio_is_not_started_all_the_time(radio):
     radio.set("calibration_us", 0, ctypes.c_uint32)
     for _ in range(600):
         radio.c.host_watch()
@@ -199,7 +192,7 @@ def test_a_dead_radio_is_not_started_all_the_time(radio: Radio) -> None:
     assert 5 <= radio.counters()["restarts"] <= 16
 
 
-def test_bytes_keep_the_watch_quiet(radio: Radio) -> None:
+def test_bytes_keep_the_watch_quiet(radio):
     for _ in range(20):
         radio.silence(1)
         radio.c.host_watch()
@@ -224,7 +217,7 @@ def calibrations(radio: Radio, seconds: int) -> list[int]:
     return found
 
 
-def test_a_lost_lock_is_calibrated_and_a_wrong_lock_bit_does_not_deafen(radio: Radio) -> None:
+def test_a_lost_lock_is_calibrated_and_a_wrong_lock_bit_does_not_deafen(radio):
     """At once, then after pauses that double while it does not help; a lock found ends that."""
     assert calibrations(radio, 5) == []
     radio.set("locks", 0)
@@ -241,11 +234,11 @@ def test_a_lost_lock_is_calibrated_and_a_wrong_lock_bit_does_not_deafen(radio: R
     assert radio.counters()["restarts"] == 0
 
 
-def test_the_pll_is_calibrated_again_when_the_temperature_may_have_changed(radio: Radio) -> None:
+def test_the_pll_is_calibrated_again_when_the_temperature_may_have_changed(radio):
     assert calibrations(radio, 2 * 1800 + 10) == [1799, 3599]
 
 
-def test_no_calibration_while_a_send_waits(radio: Radio) -> None:
+def test_no_calibration_while_a_send_waits(radio):
     radio.set("locks", 0)
     radio.set("rssi", 100, ctypes.c_uint16)  # the channel is busy
     assert radio.send(b"first", deadline=radio.cycles + 3 * 32768)
@@ -263,20 +256,3 @@ def test_no_calibration_while_a_send_waits(radio: Radio) -> None:
 
 
 # For the mote.
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_compiles_for_the_atmega128(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path, version: int
-) -> None:
-    gcc = require_tool("avr-gcc")
-    folder = deployment(root, version, tmp_path / "layout")
-    for name in [*DRIVER, "boards/mica2/cc1000_board.c"]:
-        subprocess.run(
-            [
-                *(gcc, "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS),
-                *(f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)),
-                *("-c", str(root / "firmware" / name), "-o", str(tmp_path / "out.o")),
-            ],
-            check=True,
-        )

@@ -1,7 +1,6 @@
 """The CC2420 driver sends: channel access, every byte and time, and the stamp that is written on the way."""
 
 import subprocess
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -9,8 +8,6 @@ import pytest
 from tests.firmware.cc2420.bench import (
     HZ,
     LIMIT,
-    Bench,
-    BuildBench,
     accesses,
     counters,
     cycles,
@@ -18,7 +15,7 @@ from tests.firmware.cc2420.bench import (
 )
 
 
-def test_send_on_a_clear_channel(bench: Bench) -> None:
+def test_send_on_a_clear_channel(bench):
     data = "00010203040506070809"
     happened = bench.run(bench.send(data), "run 20000", "counters")
     assert only(happened, "send")[0].rest == "1"
@@ -37,12 +34,12 @@ def test_send_on_a_clear_channel(bench: Bench) -> None:
     assert 10 <= cycles(wait) <= 321
 
 
-def test_data_sequence_number_counts(bench: Bench) -> None:
+def test_data_sequence_number_counts(bench):
     happened = bench.run(*[line for _ in range(3) for line in (bench.send("01"), "run 20000")])
     assert [one.rest for one in only(happened, "air")] == [bench.frame("01", dsn) for dsn in range(3)]
 
 
-def test_waits_differ_with_the_seed(bench: Bench) -> None:
+def test_waits_differ_with_the_seed(bench):
     waits = set()
     for seed in (40503, 15470, 55973, 30940, 0, 65535):  # as nodes with ids from 0 on have them; the odd ones
         happened = bench.run(f"start {seed}", bench.send("01"), "run 20000", start=False)
@@ -50,14 +47,14 @@ def test_waits_differ_with_the_seed(bench: Bench) -> None:
     assert len(waits) >= 5
 
 
-def test_busy_then_clear(bench: Bench) -> None:
+def test_busy_then_clear(bench):
     happened = bench.run("busy 0 30000", bench.send("01"), "run 60000")
     air = only(happened, "air")[0]
     assert 30_000 + 352 <= air.time < 30_000 + 352 + 2600  # the next try is at most 80 cycles away
     assert only(happened, "sent")[0].words[0] == "SENT"
 
 
-def test_never_clear_ends_at_the_deadline(bench: Bench) -> None:
+def test_never_clear_ends_at_the_deadline(bench):
     happened = bench.run("busy 0 900000", bench.send("01", deadline=1000), "run 60000", bench.send("02"))
     begin, sent = only(happened, "send")[0], only(happened, "sent")[0]
     assert sent.words[0] == "BUSY"
@@ -68,7 +65,7 @@ def test_never_clear_ends_at_the_deadline(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("deadline", [-5, 0, *range(6, 16), 20])
-def test_short_deadlines(bench: Bench, deadline: int) -> None:
+def test_short_deadlines(bench, deadline):
     """Whatever the deadline, the frame starts no later, or not at all."""
     happened = bench.run(bench.send("01", deadline=deadline), "run 20000")
     begin, sent = only(happened, "send")[0], only(happened, "sent")[0]
@@ -81,7 +78,7 @@ def test_short_deadlines(bench: Bench, deadline: int) -> None:
     assert deadline not in (8, 20) or sent.words[0] == ("SENT" if deadline == 20 else "BUSY")
 
 
-def test_channel_taken_between_pin_and_strobe(bench: Bench) -> None:
+def test_channel_taken_between_pin_and_strobe(bench):
     """STXONCCA finds it busy although the pin was clear: no frame goes out then, and a later try succeeds."""
     tries = 0
     for seed in range(1, 8):
@@ -98,7 +95,7 @@ def test_channel_taken_between_pin_and_strobe(bench: Bench) -> None:
     assert tries >= 5
 
 
-def test_refused(bench: Bench) -> None:
+def test_refused(bench):
     longest = "11" * LIMIT[bench.tinyos]
     happened = bench.run(
         bench.send(longest + "22"),
@@ -111,7 +108,7 @@ def test_refused(bench: Bench) -> None:
     assert len(only(happened, "air")) == 1
 
 
-def test_stamp_is_the_delimiters_time(bench: Bench) -> None:
+def test_stamp_is_the_delimiters_time(bench):
     order: Literal["little", "big"] = "little" if bench.tinyos == 1 else "big"
     for seed in range(1, 9):
         happened = bench.run(
@@ -129,14 +126,14 @@ def test_stamp_is_the_delimiters_time(bench: Bench) -> None:
         assert write.time < air.time + 32 * (header + 10)
 
 
-def test_stamp_right_behind_the_header(bench: Bench) -> None:
+def test_stamp_right_behind_the_header(bench):
     happened = bench.run(bench.send("00000000", stamp_at=0), "run 20000")
     time = int(only(happened, "sent")[0].words[1])
     stamp = (time + 0x01020304).to_bytes(4, "little" if bench.tinyos == 1 else "big")
     assert only(happened, "air")[0].rest == bench.frame(stamp.hex())
 
 
-def test_stamp_that_comes_too_late_spoils_the_frame(bench: Bench) -> None:
+def test_stamp_that_comes_too_late_spoils_the_frame(bench):
     """Better none than one with a wrong time and a good CRC; and the next send is well."""
     happened = bench.run(
         "set stamp_takes 700",
@@ -155,8 +152,8 @@ def test_stamp_that_comes_too_late_spoils_the_frame(bench: Bench) -> None:
     assert "06" in accesses(happened)
 
 
-def test_sending_without_sfd(bench: Bench) -> None:
-    """It is known when a frame goes out once the chip was told to send: the stamp is right, and no restart follows."""
+def test_sending_without_sfd(bench):
+    """The strobe decides when a frame goes out: the stamp is right, and no restart follows."""
     order: Literal["little", "big"] = "little" if bench.tinyos == 1 else "big"
     happened = bench.run(
         "set blind 1",
@@ -177,9 +174,7 @@ def test_sending_without_sfd(bench: Bench) -> None:
     assert counters(happened) == {"heard": 1, "crc": 0, "overrun": 0, "garbage": 0, "restarts": 0}
 
 
-def test_timer_between_any_two_accesses(
-    root: Path, gcc: str, build_bench: BuildBench, tmp_path: Path
-) -> None:
+def test_timer_between_any_two_accesses(root, build_bench, tmp_path):
     """The interrupt that ends a send's wait comes at every possible moment of a service that something else caused."""
     layout = build_bench(1).program.parent
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]
@@ -189,7 +184,7 @@ def test_timer_between_any_two_accesses(
         for path in (root / "firmware", root / "firmware/chips/cc2420", root / "firmware/core", layout)
     ]
     source, built = root / "tests/firmware/c/cc2420_race.c", tmp_path / "race.o"
-    subprocess.run([gcc, *flags, "-c", source, "-o", built], check=True)
-    subprocess.run([gcc, built, "-o", tmp_path / "race"], check=True)
+    subprocess.run(["gcc", *flags, "-c", source, "-o", built], check=True)
+    subprocess.run(["gcc", built, "-o", tmp_path / "race"], check=True)
     done = subprocess.run([tmp_path / "race"], capture_output=True, text=True, check=False, timeout=10)
     assert done.returncode == 0, done.stdout + done.stderr

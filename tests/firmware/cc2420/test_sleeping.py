@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.firmware.cc2420.bench import HZ, START_REGISTERS, Bench, BuildBench, Happened, counters, only
+from tests.firmware.cc2420.bench import HZ, START_REGISTERS, Bench, Happened, counters, only
 
 
 @pytest.fixture(scope="session")
-def sleeper(build_bench: BuildBench) -> Bench:
+def sleeper(build_bench):
     return build_bench(1, scheduled=True)
 
 
@@ -14,7 +14,7 @@ def awake(happened: list[Happened]) -> list[str]:
     return [one.rest for one in only(happened, "wake")]
 
 
-def test_asleep_the_chip_has_no_supply_and_the_processor_may_sleep(sleeper: Bench) -> None:
+def test_asleep_the_chip_has_no_supply_and_the_processor_may_sleep(sleeper):
     happened = sleeper.run("sleep", "sound", "run 5000000", "sound", "counters")
     assert only(happened, "sleep")[0].rest == "power 0"
     assert [one.rest for one in only(happened, "sound")] == ["1", "1"]
@@ -24,7 +24,7 @@ def test_asleep_the_chip_has_no_supply_and_the_processor_may_sleep(sleeper: Benc
     assert counters(happened)["restarts"] == 0
 
 
-def test_a_woken_chip_has_its_settings_and_hears(sleeper: Bench) -> None:
+def test_a_woken_chip_has_its_settings_and_hears(sleeper):
     happened = sleeper.run(
         "sleep", "run 100000", "wake", f"frame 120000 {sleeper.frame('c0ffee')}", "run 30000", "counters"
     )
@@ -40,7 +40,7 @@ def test_a_woken_chip_has_its_settings_and_hears(sleeper: Bench) -> None:
     assert counters(happened)["restarts"] == 0
 
 
-def test_it_wakes_many_times(sleeper: Bench) -> None:
+def test_it_wakes_many_times(sleeper):
     script = ["set quiet 1"]
     for _ in range(50):
         script += ["sleep", "run 20000", "wake", "sound", "run 2000"]
@@ -50,19 +50,19 @@ def test_it_wakes_many_times(sleeper: Bench) -> None:
     assert counters(happened)["restarts"] == 0
 
 
-def test_what_is_on_the_air_while_it_sleeps_is_not_heard(sleeper: Bench) -> None:
+def test_what_is_on_the_air_while_it_sleeps_is_not_heard(sleeper):
     happened = sleeper.run("sleep", f"frame 20000 {sleeper.frame('c0ffee')}", "run 30000", "wake", "run 9000")
     assert not only(happened, "heard")
 
 
-def test_a_send_in_progress_fails_when_the_radio_goes_to_sleep(sleeper: Bench) -> None:
+def test_a_send_in_progress_fails_when_the_radio_goes_to_sleep(sleeper):
     happened = sleeper.run(sleeper.send("c0ffee"), "sleep", "run 1000", sleeper.send("c0ffee"))
     assert [one.words[0] for one in only(happened, "sent")] == ["FAILED"]
     assert [one.rest for one in only(happened, "send")] == ["1", "0"]
     assert not only(happened, "air")
 
 
-def test_a_chip_that_does_not_wake_is_started_again(sleeper: Bench) -> None:
+def test_a_chip_that_does_not_wake_is_started_again(sleeper):
     happened = sleeper.run(
         "sleep", "run 1000", "set dumb 1", "wake", "run 50000", "sound", "set dumb 0", "run 1100000", "wake"
     )
@@ -78,7 +78,7 @@ def at_its_time(bench: Bench, ahead: int) -> str:
 
 
 @pytest.mark.parametrize("ahead", [30, 100, 1967, 1970, 3940, 16000])
-def test_a_frame_begins_at_its_time(sleeper: Bench, ahead: int) -> None:
+def test_a_frame_begins_at_its_time(sleeper, ahead):
     happened = sleeper.run(at_its_time(sleeper, ahead), "run 600000")
     asked = only(happened, "send")[0].time
     began = only(happened, "air")[0].time - 352  # from the strobe to the delimiter
@@ -87,12 +87,12 @@ def test_a_frame_begins_at_its_time(sleeper: Bench, ahead: int) -> None:
     assert only(happened, "sent")[0].words[0] == "SENT"
 
 
-def test_times_beyond_half_a_second_are_refused(sleeper: Bench) -> None:
+def test_times_beyond_half_a_second_are_refused(sleeper):
     happened = sleeper.run(at_its_time(sleeper, 16500), "run 1000")
     assert only(happened, "send")[0].rest == "0"
 
 
-def test_it_looks_at_the_channel_once(sleeper: Bench) -> None:
+def test_it_looks_at_the_channel_once(sleeper):
     happened = sleeper.run("busy 3000 9000", at_its_time(sleeper, 160), "run 100000")
     sent = only(happened, "sent")[0]
     assert sent.words[0] == "BUSY"
@@ -101,7 +101,7 @@ def test_it_looks_at_the_channel_once(sleeper: Bench) -> None:
     assert only(sleeper.run("busy 3000 4000", at_its_time(sleeper, 160), "run 100000"), "air")
 
 
-def test_a_frame_heard_since_the_hand_over_puts_it_off(sleeper: Bench) -> None:
+def test_a_frame_heard_since_the_hand_over_puts_it_off(sleeper):
     """Its sender may be about to go on, even if the channel is clear at the time."""
     frame = f"frame 3000 {sleeper.frame('01')}"
     happened = sleeper.run(frame, at_its_time(sleeper, 160), "run 100000")
@@ -111,20 +111,20 @@ def test_a_frame_heard_since_the_hand_over_puts_it_off(sleeper: Bench) -> None:
     assert only(sleeper.run(frame, "run 5000", at_its_time(sleeper, 160), "run 100000"), "air")
 
 
-def test_a_loop_that_comes_too_late_sends_nothing(sleeper: Bench) -> None:
+def test_a_loop_that_comes_too_late_sends_nothing(sleeper):
     happened = sleeper.run(at_its_time(sleeper, 100), "pass 10000", "run 10000")
     assert only(happened, "sent")[0].words[0] == "BUSY"
     assert not only(happened, "air")
 
 
-def test_an_ordinary_send_follows_one_at_its_time(sleeper: Bench) -> None:
+def test_an_ordinary_send_follows_one_at_its_time(sleeper):
     happened = sleeper.run(
         "busy 3000 9000", at_its_time(sleeper, 160), "run 6000", sleeper.send("beef"), "run 100000"
     )
     assert [one.words[0] for one in only(happened, "sent")] == ["BUSY", "SENT"]
 
 
-def test_busy_is_a_carrier_or_a_frame(sleeper: Bench) -> None:
+def test_busy_is_a_carrier_or_a_frame(sleeper):
     happened = sleeper.run(
         "run 1000",
         "is_busy",

@@ -30,7 +30,7 @@ static inline void timer0_start(uint8_t control)
     TIFR = _BV(TOV0) | _BV(OCF0);
 }
 
-/* Sleep once, with interrupts on for that alone. */
+/* Sleep once, with interrupts on only meanwhile. */
 static inline void sleep_in(uint8_t mode)
 {
     MCUCR = mode | _BV(SE);

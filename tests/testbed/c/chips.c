@@ -101,7 +101,7 @@ static void on_outcome(void *log, const signal_t *signal, int node, outcome_t ou
     describe(event, signal);
 }
 
-/* An ether for so many nodes; the first `chips` have one. */
+/* An ether for `nodes` nodes; the first `chips` nodes have a chip. */
 chips_t *chips_make(int nodes, int chips, uint64_t seed, double ppm)
 {
     chips_t *all = calloc(1, sizeof *all);

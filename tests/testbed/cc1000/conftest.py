@@ -1,20 +1,17 @@
 """What the tests of the testbed's CC1000 share: it is built once."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from tests.testbed.cc1000.bench import Bench, MakeBench, build
+from tests.testbed.cc1000.bench import Bench, build
 
 
 @pytest.fixture(scope="session")
-def program(root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program(root, require_tool, tmp_path_factory):
     return build(root, require_tool("gcc"), tmp_path_factory.mktemp("cc1000"))
 
 
 @pytest.fixture
-def bench(program: Path) -> MakeBench:
+def bench(program):
     """``bench(nodes)``: all hear one another with 60 dB less than sent, in noise of -105 dBm."""
 
     def make(nodes: int = 1, seed: int = 1, gain: float = -60) -> Bench:

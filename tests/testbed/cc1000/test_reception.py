@@ -17,8 +17,9 @@ from tests.testbed.cc1000.bench import (
 )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("offset", range(0, 417, 29))
-def test_bits_are_found_at_any_phase(bench: MakeBench, offset: int) -> None:
+def test_bits_are_found_at_any_phase(bench, offset):
     """The receiver's bytes begin anywhere in the sender's; its bits come to lie on theirs."""
     b = bench(2)
     b.start(0)
@@ -35,7 +36,7 @@ def test_bits_are_found_at_any_phase(bench: MakeBench, offset: int) -> None:
     assert all(min(phase, 1 - phase) < 0.01 for phase in phases)
 
 
-def test_two_bits_lie_between_the_senders_byte_and_the_receivers(bench: MakeBench) -> None:
+def test_two_bits_lie_between_the_senders_byte_and_the_receivers(bench):
     """One in each modem."""
     b = bench(2)
     b.start(0, 1)
@@ -57,7 +58,7 @@ def test_two_bits_lie_between_the_senders_byte_and_the_receivers(bench: MakeBenc
 
 
 @pytest.mark.parametrize("ppm", [(100, -100), (-100, 100)])
-def test_crystals_that_differ(bench: MakeBench, ppm: tuple[int, int]) -> None:
+def test_crystals_that_differ(bench, ppm):
     b = bench(2)
     b.do(f"ppm 0 {ppm[0]}", f"ppm 1 {ppm[1]}")
     b.start(0, 1)
@@ -83,7 +84,8 @@ def outcomes_at(bench: MakeBench, dbm: float, count: int = 200) -> Counter[str]:
     return Counter(result.outcomes.values())
 
 
-def test_reception_against_noise(bench: MakeBench) -> None:
+@pytest.mark.wide
+def test_reception_against_noise(bench):
     """p(bit wrong) = exp(-SINR) / 2, the receiver's own noise of -110.9 dBm included."""
     noise = 10 ** (-105 / 10) + 10 ** (-110.9 / 10)
     bits = 8 * (2 + len(frame(bytes(10))))
@@ -96,7 +98,7 @@ def test_reception_against_noise(bench: MakeBench) -> None:
     assert outcomes_at(bench, -104)["weak"] >= 195
 
 
-def test_sensitivity_is_the_data_sheets(bench: MakeBench) -> None:
+def test_sensitivity_is_the_data_sheets(bench):
     """Without noise from outside: one bit in a thousand wrong at -103 dBm."""
     b = bench(2, gain=-103)
     b.do("noise 1 -140")
@@ -109,7 +111,7 @@ def test_sensitivity_is_the_data_sheets(bench: MakeBench) -> None:
 
 
 @pytest.mark.parametrize(("stronger", "expected"), [(0, "none"), (3, "none"), (12, "stronger")])
-def test_capture(bench: MakeBench, stronger: float, expected: str) -> None:
+def test_capture(bench, stronger, expected):
     """Two at once: the stronger is understood if it is so by enough."""
     b = bench(3)
     b.do(f"gain 1 2 {-60 + stronger}")
@@ -133,7 +135,7 @@ def test_capture(bench: MakeBench, stronger: float, expected: str) -> None:
         assert (at_2[0], at_2[1]) == (Counter(busy=20), Counter(received=20))
 
 
-def test_late_and_stronger_spoils_the_first(bench: MakeBench) -> None:
+def test_late_and_stronger_spoils_the_first(bench):
     """A program that is in one frame does not find another's beginning, however strong."""
     b = bench(3)
     b.do("gain 1 2 -40")
@@ -149,7 +151,7 @@ def test_late_and_stronger_spoils_the_first(bench: MakeBench) -> None:
 
 
 @pytest.mark.parametrize("dbm", [-30, -50, -60, -80, -95])
-def test_rssi_volts(bench: MakeBench, dbm: float) -> None:
+def test_rssi_volts(bench, dbm):
     b = bench()
     b.start(0)
     b.do("rssi 0", f"jam {b.now + 200 * US} {b.now + 10 * MS} 433002 {dbm}")
@@ -167,7 +169,7 @@ def test_rssi_volts(bench: MakeBench, dbm: float) -> None:
     assert sending == 0
 
 
-def test_rssi_settles_within_a_fraction_of_a_millisecond(bench: MakeBench) -> None:
+def test_rssi_settles_within_a_fraction_of_a_millisecond(bench):
     b = bench()
     b.start(0)
     b.do(f"jam {b.now + 160 * US} {b.now + 10 * MS} 433002 -60")
@@ -182,7 +184,7 @@ def test_rssi_settles_within_a_fraction_of_a_millisecond(bench: MakeBench) -> No
     assert volts[4] == volts[5] == 211
 
 
-def test_quiet_pin_never_above_1200_mv(bench: MakeBench) -> None:
+def test_quiet_pin_never_above_1200_mv(bench):
     b = bench()
     b.do("noise 0 -130")
     b.start(0)
@@ -193,7 +195,7 @@ def test_quiet_pin_never_above_1200_mv(bench: MakeBench) -> None:
 # --- outcomes ---
 
 
-def test_one_outcome_for_each_node_in_reach(bench: MakeBench) -> None:
+def test_one_outcome_for_each_node_in_reach(bench):
     """0 sends; 1 receives, 2 is off, 3 is too weak, 4 has no luck, 5 sends itself, 6 is out of reach."""
     b = bench(7)
     b.do("gain 0 3 -107", "gain 0 6 -150", "deliver 0 4 0")
@@ -208,7 +210,7 @@ def test_one_outcome_for_each_node_in_reach(bench: MakeBench) -> None:
     assert said == {1: "received", 2: "deaf", 3: "weak", 4: "lost", 5: "sending"}
 
 
-def test_radio_that_starts_to_listen_too_late_is_deaf(bench: MakeBench) -> None:
+def test_radio_that_starts_to_listen_too_late_is_deaf(bench):
     b = bench(2)
     b.start(0, 1)
     b.write(1, MAIN, 0x3F)
@@ -220,9 +222,7 @@ def test_radio_that_starts_to_listen_too_late_is_deaf(bench: MakeBench) -> None:
 
 
 @pytest.mark.parametrize(("after", "outcome"), [(2, "deaf"), (8, "deaf"), (17, "received")])
-def test_radio_that_stops_listening_is_deaf_unless_it_had_all(
-    bench: MakeBench, after: int, outcome: str
-) -> None:
+def test_radio_that_stops_listening_is_deaf_unless_it_had_all(bench, after, outcome):
     b = bench(2)
     b.start(0, 1)
     b.do(f"send 0 {b.now} {on_air(frame())}")
@@ -232,7 +232,7 @@ def test_radio_that_stops_listening_is_deaf_unless_it_had_all(
     assert b.finish().outcomes == {(0, 1): outcome}
 
 
-def test_sender_that_loses_power_breaks_its_signal_off(bench: MakeBench) -> None:
+def test_sender_that_loses_power_breaks_its_signal_off(bench):
     b = bench(2)
     b.start(0, 1)
     b.do(f"send 0 {b.now} {on_air(frame())}")
@@ -245,7 +245,7 @@ def test_sender_that_loses_power_breaks_its_signal_off(bench: MakeBench) -> None
 
 
 @pytest.mark.parametrize(("flush", "outcome"), [(0, "damaged"), (1, "received")])
-def test_last_bit_stays_in_the_modulator(bench: MakeBench, flush: int, outcome: str) -> None:
+def test_last_bit_stays_in_the_modulator(bench, flush, outcome):
     b = bench(2)
     b.start(0, 1)
     b.do(f"send 0 {b.now} {on_air(frame(), flush)}")
@@ -253,7 +253,7 @@ def test_last_bit_stays_in_the_modulator(bench: MakeBench, flush: int, outcome: 
     assert b.finish().outcomes == {(0, 1): outcome}
 
 
-def test_short_frame_is_soon_over(bench: MakeBench) -> None:
+def test_short_frame_is_soon_over(bench):
     """A program that has had a short frame finds the next one's beginning."""
     b = bench(3)
     b.start(0, 1, 2)
@@ -266,7 +266,7 @@ def test_short_frame_is_soon_over(bench: MakeBench) -> None:
     assert result.frames(2) == [frame(b"")[:-2]] * 2
 
 
-def test_wrong_check_sum_is_damage(bench: MakeBench) -> None:
+def test_wrong_check_sum_is_damage(bench):
     """A byte that the program gave too late spoils the frame at every receiver, however strong."""
     spoilt = bytearray(frame())
     spoilt[9] ^= 0x10
@@ -277,7 +277,7 @@ def test_wrong_check_sum_is_damage(bench: MakeBench) -> None:
     assert b.finish().outcomes == {(0, 1): "damaged"}
 
 
-def test_frame_from_outside(bench: MakeBench) -> None:
+def test_frame_from_outside(bench):
     b = bench(2)
     b.start(0, 1)
     b.do(
@@ -290,7 +290,7 @@ def test_frame_from_outside(bench: MakeBench) -> None:
     assert result.frames(0) == result.frames(1) == [frame()[:-2]]
 
 
-def test_same_seed_same_run(bench: MakeBench) -> None:
+def test_same_seed_same_run(bench):
     def run(seed: int) -> list[list[str]]:
         b = bench(4, seed=seed, gain=-94)
         b.start(0, 1, 2, 3)

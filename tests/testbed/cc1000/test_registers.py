@@ -14,14 +14,12 @@ from tests.testbed.cc1000.bench import (
     TINYOS_2,
     TRANSMIT,
     Bench,
-    MakeBench,
-    Preset,
     frame,
     on_air,
 )
 
 
-def test_every_state_has_its_time(bench: MakeBench) -> None:
+def test_every_state_has_its_time(bench):
     """Of a chip that is started, sends once, and is switched off: what its driver waits, and the data sheet's times."""
     b = bench()
     b.run_for(5 * MS)
@@ -52,7 +50,7 @@ def test_every_state_has_its_time(bench: MakeBench) -> None:
     assert sum(found.values()) == b.now
 
 
-def test_registers_after_reset_and_as_written(bench: MakeBench) -> None:
+def test_registers_after_reset_and_as_written(bench):
     b = bench()
     b.switch_on(0)
     b.do(*(f"read 0 {address:x}" for address in (0x01, 0x02, 0x03, 0x07, 0x08, 0x0B, 0x0C, 0x0E, 0x11, 0x42)))
@@ -67,7 +65,7 @@ def test_registers_after_reset_and_as_written(bench: MakeBench) -> None:
     assert reads[13:] == [0x25, 0x75]
 
 
-def test_power_off_forgets(bench: MakeBench) -> None:
+def test_power_off_forgets(bench):
     b = bench()
     b.start(0)
     b.do("power 0 0", "read 0 11", "power 0 1", "read 0 11", "read 0 0")
@@ -75,11 +73,7 @@ def test_power_off_forgets(bench: MakeBench) -> None:
 
 
 @pytest.mark.parametrize(("preset", "khz"), [(TINYOS_1, 433002), (TINYOS_2, 434845)])
-def test_frequency_words_of_both_tinyos(
-    bench: MakeBench,
-    preset: Preset,
-    khz: int,
-) -> None:
+def test_frequency_words_of_both_tinyos(bench, preset, khz):
     b = bench(2)
     b.start(0, 1, preset=preset)
     b.do(f"send 0 {b.now} {on_air(frame())}")
@@ -90,7 +84,7 @@ def test_frequency_words_of_both_tinyos(
     assert result.frames(1) == [frame()[:-2]]
 
 
-def test_the_two_tinyos_do_not_hear_each_other(bench: MakeBench) -> None:
+def test_the_two_tinyos_do_not_hear_each_other(bench):
     b = bench(2)
     b.start(0, preset=TINYOS_1)
     b.start(1, preset=TINYOS_2)
@@ -101,7 +95,7 @@ def test_the_two_tinyos_do_not_hear_each_other(bench: MakeBench) -> None:
     assert result.frames(1) == result.frames(1, inverted=False) == []
 
 
-def test_oscillator_below_the_channel_does_not_invert(bench: MakeBench) -> None:
+def test_oscillator_below_the_channel_does_not_invert(bench):
     """433.002 MHz - 150 kHz: (word + 8192) * 1.2288 MHz / 16384."""
     word = round((433002 - 150) * 1000 / (14745600 / 12) * 16384) - 8192
     below = tuple(word.to_bytes(3, "big"))
@@ -116,7 +110,7 @@ def test_oscillator_below_the_channel_does_not_invert(bench: MakeBench) -> None:
 
 
 @pytest.mark.parametrize(("pa_pow", "dbm"), [(0x01, -20), (0x08, -6), (0x0F, 0), (0x41, 1), (0xFF, 10)])
-def test_output_power(bench: MakeBench, pa_pow: int, dbm: float) -> None:
+def test_output_power(bench, pa_pow, dbm):
     b = bench()
     b.start(0)
     b.write(0, MAIN, TRANSMIT)
@@ -134,7 +128,7 @@ def test_output_power(bench: MakeBench, pa_pow: int, dbm: float) -> None:
 
 
 @pytest.mark.parametrize("preset", [TINYOS_1, TINYOS_2])
-def test_calibration_takes_its_time(bench: MakeBench, preset: Preset) -> None:
+def test_calibration_takes_its_time(bench, preset):
     """34 ms at a reference of 1 MHz, less at more."""
     b = bench()
     b.switch_on(0)
@@ -156,7 +150,7 @@ def test_calibration_takes_its_time(bench: MakeBench, preset: Preset) -> None:
     assert (int(at) - begun, level) == (pytest.approx(34e6 * preset[3] / 14.7456, abs=2), "1")
 
 
-def test_pll_locks_after_250_us(bench: MakeBench) -> None:
+def test_pll_locks_after_250_us(bench):
     b = bench()
     b.start(0)
     b.write(0, LOCK, 0x10)
@@ -170,7 +164,7 @@ def test_pll_locks_after_250_us(bench: MakeBench) -> None:
     assert [(int(t) - turned, level) for _, t, level in result.of("chp")][-2:] == [(0, "0"), (250 * US, "1")]
 
 
-def test_bytes_come_at_the_crystals_rate(bench: MakeBench) -> None:
+def test_bytes_come_at_the_crystals_rate(bench):
     b = bench(3)
     b.do("ppm 0 0", "ppm 1 80", "ppm 2 -80")
     b.start(0, 1, 2)
@@ -183,7 +177,7 @@ def test_bytes_come_at_the_crystals_rate(bench: MakeBench) -> None:
     assert all(byte.driven for byte in result.heard(0))
 
 
-def test_without_a_signal_bytes_are_chance(bench: MakeBench) -> None:
+def test_without_a_signal_bytes_are_chance(bench):
     b = bench()
     b.start(0)
     b.run_for(2000 * MS)
@@ -206,7 +200,7 @@ def wake(bench: Bench, node: int) -> None:
     bench.run_for(MS)
 
 
-def test_power_down_keeps_registers_and_calibration(bench: MakeBench) -> None:
+def test_power_down_keeps_registers_and_calibration(bench):
     b = bench(2)
     b.start(0, 1)
     b.write(1, MAIN, 0x3F)
@@ -220,7 +214,7 @@ def test_power_down_keeps_registers_and_calibration(bench: MakeBench) -> None:
     assert result.frames(1) == [frame()[:-2]]
 
 
-def test_a_reset_loses_the_calibration_and_so_nothing_is_heard(bench: MakeBench) -> None:
+def test_a_reset_loses_the_calibration_and_so_nothing_is_heard(bench):
     b = bench(2)
     b.start(0, 1)
     b.write(1, MAIN, 0x3E)

@@ -1,6 +1,4 @@
-"""The testbed's CC1000 tells of each use that its data sheet does not allow, and of no other."""
-
-from collections.abc import Callable
+"""The testbed's CC1000 reports each use that its data sheet does not allow, and no other."""
 
 import pytest
 
@@ -12,13 +10,12 @@ from tests.testbed.cc1000.bench import (
     RECEIVE,
     TRANSMIT,
     Bench,
-    MakeBench,
     frame,
     on_air,
 )
 
 
-def test_legal_use_is_silent(bench: MakeBench) -> None:
+def test_legal_use_is_silent(bench):
     b = bench(2)
     b.start(0, 1)
     for i in range(3):
@@ -149,7 +146,7 @@ def parts_without_crystal(b: Bench) -> None:
         (parts_without_crystal, "while crystal, bias or synthesizer were off"),
     ],
 )
-def test_misuse_is_reported_once(bench: MakeBench, misuse: Callable[[Bench], None], what: str) -> None:
+def test_misuse_is_reported_once(bench, misuse, what):
     b = bench()
     misuse(b)
     misuse(b)
@@ -157,7 +154,7 @@ def test_misuse_is_reported_once(bench: MakeBench, misuse: Callable[[Bench], Non
     assert sum(what in fault for fault in faults) == 1, faults
 
 
-def test_going_off_in_a_calibration_is_no_fault(bench: MakeBench) -> None:
+def test_going_off_in_a_calibration_is_no_fault(bench):
     """The processor may have been reset."""
     b = bench()
     b.start(0)

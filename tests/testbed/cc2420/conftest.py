@@ -2,11 +2,9 @@
 
 import pytest
 
-from tests.testbed.air import Air, MakeAir
-
 
 @pytest.fixture
-def air(make_air: MakeAir) -> Air:
+def air(make_air):
     """Two chips that hear each other well; the second listens, the first is ready to."""
     air = make_air()
     air.gains(-60)
@@ -16,6 +14,6 @@ def air(make_air: MakeAir) -> Air:
 
 
 @pytest.fixture
-def alone(make_air: MakeAir) -> Air:
+def alone(make_air):
     """One chip, without supply."""
     return make_air(nodes=1)

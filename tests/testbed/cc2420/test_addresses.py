@@ -53,7 +53,7 @@ def data_to(pan: bytes, address: bytes, fcf: int = 0x8841) -> bytes:
         (b"\x41", 0, 0, False),  # too short
     ],
 )
-def test_address_recognition(air: Air, body: bytes, extra: int, beacons: int, taken: bool) -> None:
+def test_address_recognition(air, body, extra, beacons, taken):
     receiver = air.chips[1]
     receiver.write_ram(0x160, LONG + PAN + SHORT)
     receiver.write(MDMCTRL0, FILTER | extra)
@@ -66,7 +66,7 @@ def test_address_recognition(air: Air, body: bytes, extra: int, beacons: int, ta
     assert air.faults() == []
 
 
-def test_refused_frame_passes_by(air: Air) -> None:
+def test_refused_frame_passes_by(air):
     """SFD falls and its bytes go once the address is known, earlier ones stay; the search waits for its end."""
     receiver = air.chips[1]
     receiver.write_ram(0x160, LONG + PAN + SHORT)
@@ -87,7 +87,7 @@ def test_refused_frame_passes_by(air: Air) -> None:
     assert air.pins(1, "FIFO")[-1][2] == 0
 
 
-def test_fifop_waits_for_the_address(air: Air) -> None:
+def test_fifop_waits_for_the_address(air):
     receiver = air.chips[1]
     receiver.write_ram(0x160, LONG + PAN + SHORT)
     receiver.write(MDMCTRL0, FILTER)
@@ -104,7 +104,7 @@ def acknowledging(air: Air) -> None:
     air.chips[0].write(MDMCTRL0, PLAIN)
 
 
-def test_acknowledgement(air: Air) -> None:
+def test_acknowledgement(air):
     """Twelve symbols after the last one, with the frame's number; the FIFO to be sent is not touched."""
     acknowledging(air)
     air.chips[1].fill(frame(b"\x41\x88mine")[:-2])
@@ -124,7 +124,7 @@ def test_acknowledgement(air: Air) -> None:
     assert air.faults() == []
 
 
-def test_acknowledgement_that_is_broken_off(air: Air) -> None:
+def test_acknowledgement_that_is_broken_off(air):
     acknowledging(air)
     receiver = air.chips[1]
     receiver.fill(frame(b"\x41\x88mine")[:-2])
@@ -138,7 +138,7 @@ def test_acknowledgement_that_is_broken_off(air: Air) -> None:
 
 
 @pytest.mark.parametrize("why", ["not asked for", "other address", "bad check sum"])
-def test_no_acknowledgement(air: Air, why: str) -> None:
+def test_no_acknowledgement(air, why):
     acknowledging(air)
     body = data_to(
         PAN, b"\x06\x00" if why == "other address" else SHORT, 0x8841 if why == "not asked for" else 0x8861
@@ -149,7 +149,7 @@ def test_no_acknowledgement(air: Air, why: str) -> None:
     assert [one.node for one in air.ends()] == [-1]
 
 
-def test_sack_and_sackpend(air: Air) -> None:
+def test_sack_and_sackpend(air):
     for chip in air.chips:
         chip.write_ram(0x160, LONG + PAN + SHORT)
     for strobe in (SACKPEND, SACK):

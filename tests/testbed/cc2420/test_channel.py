@@ -24,7 +24,6 @@ from tests.testbed.air import (
     TURNAROUND,
     TX_ACTIVE,
     US,
-    Air,
     MakeAir,
     frame,
 )
@@ -44,7 +43,7 @@ def rate(make_air: MakeAir, dbm: float, tries: int = 200, length: int = 20) -> f
     return air.outcomes().count("received") / tries
 
 
-def test_reception_rate_against_strength(make_air: MakeAir) -> None:
+def test_reception_rate_against_strength(make_air):
     """Monotonic; half at about 1 dB over noise; about one in a hundred lost at -95 dBm, the sheet's sensitivity."""
     strengths = [-103, -99, -98, -97, -96, -95, -94, -90]
     rates = [rate(make_air, dbm) for dbm in strengths]
@@ -56,7 +55,7 @@ def test_reception_rate_against_strength(make_air: MakeAir) -> None:
     assert rates[-1] == 1
 
 
-def test_symbol_errors_follow_the_standard(make_air: MakeAir) -> None:
+def test_symbol_errors_follow_the_standard(make_air):
     """BER = 8/15 of it; a value from the curve in annex E, and the limits."""
     error = make_air(nodes=1, chips=0).library.ieee_symbol_error
 
@@ -79,7 +78,7 @@ def test_symbol_errors_follow_the_standard(make_air: MakeAir) -> None:
         (-40, "damaged", "busy"),  # a receiver does not let go of a frame
     ],
 )
-def test_collision_in_mid_frame(make_air: MakeAir, other: float, first: str, second: str) -> None:
+def test_collision_in_mid_frame(make_air, other, first, second):
     air = make_air(nodes=1)
     air.chips[0].listen()
     air.inject(air.now + MS, frame(bytes(120)), -60)
@@ -90,7 +89,7 @@ def test_collision_in_mid_frame(make_air: MakeAir, other: float, first: str, sec
 
 
 @pytest.mark.parametrize(("stronger", "caught"), [(10, 40), (4, 36), (0, 0)])
-def test_capture(make_air: MakeAir, stronger: int, caught: int) -> None:
+def test_capture(make_air, stronger, caught):
     """Two frames at the same time: the one that is stronger by more than about 3 dB gets through, the other never."""
     air = make_air(nodes=1)
     air.chips[0].listen()
@@ -107,7 +106,7 @@ def test_capture(make_air: MakeAir, stronger: int, caught: int) -> None:
     assert not caught or got >= caught
 
 
-def test_link_that_loses(air: Air) -> None:
+def test_link_that_loses(air):
     air.library.ether_set_delivery(air.ether, 0, 1, c_double(0.5))
     for _ in range(100):
         air.chips[0].send(BODY)
@@ -119,7 +118,7 @@ def test_link_that_loses(air: Air) -> None:
 
 
 @pytest.mark.parametrize(("dbm", "least", "most"), [(-98, 48, 52), (-93, 75, 85), (-80, 110, 110)])
-def test_correlation(make_air: MakeAir, dbm: float, least: int, most: int) -> None:
+def test_correlation(make_air, dbm, least, most):
     air = make_air(nodes=1)
     air.chips[0].listen()
     while "received" not in air.outcomes():
@@ -136,7 +135,7 @@ def test_correlation(make_air: MakeAir, dbm: float, least: int, most: int) -> No
 # --- strength, and whether it is clear ---
 
 
-def test_rssi(air: Air) -> None:
+def test_rssi(air):
     receiver = air.chips[1]
     assert receiver.read(RSSI) == 0xE000 | 256 - 98 + 45
     start = air.now + MS
@@ -156,7 +155,7 @@ def test_rssi(air: Air) -> None:
     assert receiver.read(RSSI) & 255 == 256 - 50 + 45
 
 
-def test_cca_follows_energy(air: Air) -> None:
+def test_cca_follows_energy(air):
     """Busy at -77 dBm on average over eight symbols, clear 2 dB below that."""
     receiver = air.chips[1]
     start = air.now + MS
@@ -175,8 +174,8 @@ def test_cca_follows_energy(air: Air) -> None:
 
 
 @pytest.mark.parametrize("loud", [True, False])
-def test_cca_hysteresis_does_not_depend_on_who_looks_when(air: Air, loud: bool) -> None:
-    """Between the two levels it stays what it was, although nobody looked before."""
+def test_cca_hysteresis_does_not_depend_on_who_looks_when(air, loud):
+    """Between the two levels the pin stays what it was, although it was not read before."""
     start = air.now + MS
     if loud:
         air.jam(start, start + MS, -70)
@@ -188,7 +187,7 @@ def test_cca_hysteresis_does_not_depend_on_who_looks_when(air: Air, loud: bool) 
 @pytest.mark.parametrize(
     ("mode", "during_frame", "during_noise"), [(1, True, False), (2, False, True), (3, False, False)]
 )
-def test_cca_modes(air: Air, mode: int, during_frame: bool, during_noise: bool) -> None:
+def test_cca_modes(air, mode, during_frame, during_noise):
     receiver = air.chips[1]
     receiver.write(MDMCTRL0, PLAIN & ~0xC0 | mode << 6)
     air.gain(0, 1, -85)  # below the threshold
@@ -202,7 +201,7 @@ def test_cca_modes(air: Air, mode: int, during_frame: bool, during_noise: bool) 
     assert receiver.cca() == during_noise
 
 
-def test_cca_threshold(air: Air) -> None:
+def test_cca_threshold(air):
     receiver = air.chips[1]
     air.jam(air.now, air.now + 5 * MS, -70)
     air.run(MS)
@@ -211,7 +210,7 @@ def test_cca_threshold(air: Air) -> None:
     assert receiver.cca()
 
 
-def test_cca_pin_can_show_the_oscillator(alone: Air) -> None:
+def test_cca_pin_can_show_the_oscillator(alone):
     chip = alone.chips[0]
     chip.power_up()
     chip.write(IOCFG1, 24)
@@ -222,7 +221,7 @@ def test_cca_pin_can_show_the_oscillator(alone: Air) -> None:
     assert alone.faults() == []
 
 
-def test_stxoncca(air: Air) -> None:
+def test_stxoncca(air):
     sender = air.chips[0]
     air.jam(air.now, air.now + 5 * MS, -50)
     air.run(MS)
@@ -238,7 +237,7 @@ def test_stxoncca(air: Air) -> None:
     assert air.faults() == []
 
 
-def test_stxoncca_waits_until_cca_is_valid(air: Air) -> None:
+def test_stxoncca_waits_until_cca_is_valid(air):
     sender = air.chips[0]
     sender.fill(frame(BODY)[:-2])
     sender.strobe(SRFOFF)
@@ -255,7 +254,7 @@ def test_stxoncca_waits_until_cca_is_valid(air: Air) -> None:
 # --- cost, and the same run twice ---
 
 
-def test_silence_costs_nothing_and_a_frame_little(make_air: MakeAir) -> None:
+def test_silence_costs_nothing_and_a_frame_little(make_air):
     """A receiver needs to be woken for the delimiter, the first byte and the last."""
     air = make_air(nodes=3)
     air.gains(-60)
@@ -271,7 +270,7 @@ def test_silence_costs_nothing_and_a_frame_little(make_air: MakeAir) -> None:
     assert air.wakes == before + sender + 2 * 3
 
 
-def test_same_seed_same_run(make_air: MakeAir) -> None:
+def test_same_seed_same_run(make_air):
     def story(seed: int) -> list[object]:
         air = make_air(nodes=3, seed=seed)
         air.gains(-97)

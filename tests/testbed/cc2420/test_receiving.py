@@ -20,12 +20,11 @@ from tests.testbed.air import (
     TURNAROUND,
     US,
     XOSC,
-    Air,
     frame,
 )
 
 
-def test_pins_and_bytes_of_a_frame(air: Air) -> None:
+def test_pins_and_bytes_of_a_frame(air):
     strobe = air.chips[0].send(BODY)
     data = strobe + TURNAROUND + SYNC
     length = len(frame(BODY))
@@ -40,7 +39,7 @@ def test_pins_and_bytes_of_a_frame(air: Air) -> None:
     assert air.faults() == []
 
 
-def test_bytes_come_one_by_one(air: Air) -> None:
+def test_bytes_come_one_by_one(air):
     """Each is there one byte after it began at the sender."""
     data = air.now + TURNAROUND + SYNC
     air.chips[0].send(BODY)
@@ -53,7 +52,7 @@ def test_bytes_come_one_by_one(air: Air) -> None:
     assert air.faults() == []
 
 
-def test_fifop_threshold(air: Air) -> None:
+def test_fifop_threshold(air):
     receiver = air.chips[1]
     receiver.write(IOCFG0, 3)
     data = air.chips[0].send(BODY) + TURNAROUND + SYNC
@@ -66,7 +65,7 @@ def test_fifop_threshold(air: Air) -> None:
     assert len(air.edges(1, "FIFOP")) == 2
 
 
-def test_fifop_threshold_counts_what_waits(air: Air) -> None:
+def test_fifop_threshold_counts_what_waits(air):
     receiver = air.chips[1]
     length = len(frame(BODY))
     receiver.write(IOCFG0, length + 5)
@@ -78,7 +77,7 @@ def test_fifop_threshold_counts_what_waits(air: Air) -> None:
     assert air.edges(1, "FIFOP")[2:] == [data + 7 * BYTE]
 
 
-def test_polarities(air: Air) -> None:
+def test_polarities(air):
     receiver = air.chips[1]
     receiver.write(IOCFG0, 0x0780 | 0x7F)
     assert [one[1:] for one in air.pins(1)] == [("FIFO", 1), ("FIFOP", 1), ("SFD", 1)]
@@ -88,7 +87,7 @@ def test_polarities(air: Air) -> None:
     assert [one[1:] for one in air.pins(1)[3:]] == [("SFD", 0), ("FIFO", 0), ("FIFOP", 0), ("SFD", 1)]
 
 
-def test_two_frames_wait(air: Air) -> None:
+def test_two_frames_wait(air):
     """FIFOP falls with the first byte that is read and does not come back for the second frame."""
     for number in (1, 2):
         air.chips[0].send(BODY + bytes([number]))
@@ -101,7 +100,7 @@ def test_two_frames_wait(air: Air) -> None:
     assert (first[-3], second[-3]) == (1, 2)
 
 
-def test_overflow(air: Air) -> None:
+def test_overflow(air):
     """FIFO low and FIFOP high until SFLUSHRX; what is in it can be read; what comes in the meantime is lost."""
     sender, receiver = air.chips
     long = bytes(60)
@@ -128,7 +127,7 @@ def test_overflow(air: Air) -> None:
     assert air.faults() == []
 
 
-def test_flush_ends_a_frame(air: Air) -> None:
+def test_flush_ends_a_frame(air):
     sender, receiver = air.chips
     sender.send(BODY)
     air.run(TURNAROUND + SYNC + 5 * BYTE)
@@ -143,7 +142,7 @@ def test_flush_ends_a_frame(air: Air) -> None:
 
 
 @pytest.mark.parametrize(("late", "outcome"), [(0, "received"), (1, "deaf")])
-def test_receiver_must_hear_the_end_of_the_preamble(air: Air, late: int, outcome: str) -> None:
+def test_receiver_must_hear_the_end_of_the_preamble(air, late, outcome):
     """It calibrates for twelve symbols and needs four before the end of the delimiter."""
     sender, receiver = air.chips
     receiver.strobe(SRFOFF)
@@ -154,7 +153,7 @@ def test_receiver_must_hear_the_end_of_the_preamble(air: Air, late: int, outcome
     assert air.outcomes(1) == [outcome]
 
 
-def test_deaf_for_a_turnaround_after_sending(air: Air) -> None:
+def test_deaf_for_a_turnaround_after_sending(air):
     sender, receiver = air.chips
     sender.send(BODY)
     air.run(TURNAROUND + SYNC + len(frame(BODY)) * BYTE)
@@ -169,7 +168,7 @@ def test_deaf_for_a_turnaround_after_sending(air: Air) -> None:
     assert receiver.status == XOSC | LOCK | RSSI_VALID
 
 
-def test_channels(air: Air) -> None:
+def test_channels(air):
     sender, receiver = air.chips
     sender.write(FSCTRL, 0x4000 | 432)
     sender.send(BODY)
@@ -185,14 +184,14 @@ def test_channels(air: Air) -> None:
     assert air.outcomes(1) == ["deaf", "deaf", "received"]
 
 
-def test_other_channel_while_busy(air: Air) -> None:
+def test_other_channel_while_busy(air):
     air.chips[0].send(bytes(60))
     air.inject(air.now + MS, frame(BODY), -50, khz=CHANNEL_26)
     air.run(9 * MS)
     assert air.outcomes(1) == ["deaf", "received"]
 
 
-def test_sync_word(air: Air) -> None:
+def test_sync_word(air):
     sender, receiver = air.chips
     sender.write(SYNCWORD, 0xB80F)
     sender.send(BODY)
@@ -204,7 +203,7 @@ def test_sync_word(air: Air) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 2, 127])
-def test_odd_lengths(air: Air, length: int) -> None:
+def test_odd_lengths(air, length):
     data = bytes([length]) + bytes(length)
     air.inject(air.now + MS, data, -60)
     air.run(10 * MS)
@@ -215,7 +214,7 @@ def test_odd_lengths(air: Air, length: int) -> None:
         assert air.chips[node].drain(length + 1)[0] == length
 
 
-def test_bad_check_sum(air: Air) -> None:
+def test_bad_check_sum(air):
     bad = bytearray(frame(BODY))
     bad[-1] ^= 1
     air.inject(air.now + MS, bytes(bad), -60)
@@ -224,7 +223,7 @@ def test_bad_check_sum(air: Air) -> None:
     assert air.chips[1].drain(len(bad))[-1] == 110
 
 
-def test_strobe_in_mid_reception(air: Air) -> None:
+def test_strobe_in_mid_reception(air):
     """STXON does not ask whether a frame is coming in. What came of it stays in the FIFO."""
     air.chips[0].send(BODY)
     air.run(TURNAROUND + SYNC + 5 * BYTE)
@@ -236,7 +235,7 @@ def test_strobe_in_mid_reception(air: Air) -> None:
     assert air.ends()[1].bytes == frame(BODY)
 
 
-def test_carriers_without_bytes_are_no_frames(air: Air) -> None:
+def test_carriers_without_bytes_are_no_frames(air):
     for number in range(40):
         air.jam(air.now + number * MS, air.now + number * MS + 100 * US, -90)
     air.run(100 * MS)

@@ -24,12 +24,10 @@ from tests.testbed.air import (
     TXCTRL,
     US,
     XOSC,
-    Air,
-    MakeAir,
 )
 
 
-def test_oscillator_takes_860_us(alone: Air) -> None:
+def test_oscillator_takes_860_us(alone):
     chip = alone.chips[0]
     chip.power_up()
     assert chip.status == 0
@@ -43,7 +41,7 @@ def test_oscillator_takes_860_us(alone: Air) -> None:
     assert alone.faults() == []
 
 
-def test_every_state_has_its_time(alone: Air) -> None:
+def test_every_state_has_its_time(alone):
     """Of a chip that is started, sends once, and is switched off step by step."""
     air, chip = alone, alone.chips[0]
     air.run(MS)
@@ -75,7 +73,7 @@ def test_every_state_has_its_time(alone: Air) -> None:
     assert sum(found.values()) == air.now
 
 
-def test_crystal_error_shifts_every_time(make_air: MakeAir) -> None:
+def test_crystal_error_shifts_every_time(make_air):
     air = make_air(ppm=40)
     air.gains(-60)
     air.chips[1].listen()
@@ -89,7 +87,7 @@ def test_crystal_error_shifts_every_time(make_air: MakeAir) -> None:
     assert air.outcomes(1) == ["received"]
 
 
-def test_reset_values(alone: Air) -> None:
+def test_reset_values(alone):
     chip = alone.chips[0]
     chip.power_up()
     values = {
@@ -112,7 +110,7 @@ def test_reset_values(alone: Air) -> None:
 
 
 @pytest.mark.parametrize("how", ["pin", "register", "vreg", "supply"])
-def test_reset_forgets(alone: Air, how: str) -> None:
+def test_reset_forgets(alone, how):
     chip = alone.chips[0]
     chip.listen()
     chip.write(TXCTRL, 0xA0E3)
@@ -135,7 +133,7 @@ def test_reset_forgets(alone: Air, how: str) -> None:
     assert alone.faults() == []
 
 
-def test_reset_pin_may_be_low_from_the_start(alone: Air) -> None:
+def test_reset_pin_may_be_low_from_the_start(alone):
     chip = alone.chips[0]
     chip.supply(1)
     chip.csn(1)
@@ -149,7 +147,7 @@ def test_reset_pin_may_be_low_from_the_start(alone: Air) -> None:
     assert alone.faults() == []
 
 
-def test_reset_by_register_alone(alone: Air) -> None:
+def test_reset_by_register_alone(alone):
     chip = alone.chips[0]
     chip.supply(1)
     chip.csn(1)
@@ -162,7 +160,7 @@ def test_reset_by_register_alone(alone: Air) -> None:
     assert alone.faults() == []
 
 
-def test_register_accesses_may_follow_one_another(alone: Air) -> None:
+def test_register_accesses_may_follow_one_another(alone):
     chip = alone.chips[0]
     chip.power_up()
     chip.access(TXCTRL, 0xA0, 0xE3, SYNCWORD, 0x12, 0x34, SXOSCON)
@@ -174,7 +172,7 @@ def test_register_accesses_may_follow_one_another(alone: Air) -> None:
     assert alone.faults() == []
 
 
-def test_ram(alone: Air) -> None:
+def test_ram(alone):
     chip = alone.chips[0]
     chip.start()
     chip.write_ram(0x160, bytes(range(12)))

@@ -22,19 +22,18 @@ from tests.testbed.air import (
     UNDERFLOW,
     US,
     XOSC,
-    Air,
     fcs,
     frame,
 )
 
 
-def test_fcs_of_a_frame_that_was_seen() -> None:
+def test_fcs_of_a_frame_that_was_seen():
     assert fcs(bytes.fromhex("4188002200ffff01003f060001")).hex() == "d777"
 
 
 @pytest.mark.parametrize(("txctrl", "turnaround"), [(0xA0FF, 192 * US), (0x80FF, 128 * US)])
 @pytest.mark.parametrize("preamble", [1, 2, 15])
-def test_times_of_a_frame(air: Air, txctrl: int, turnaround: int, preamble: int) -> None:
+def test_times_of_a_frame(air, txctrl, turnaround, preamble):
     chip = air.chips[0]
     chip.write(TXCTRL, txctrl)
     chip.write(MDMCTRL0, PLAIN & ~15 | preamble)
@@ -50,7 +49,7 @@ def test_times_of_a_frame(air: Air, txctrl: int, turnaround: int, preamble: int)
     assert air.outcomes(1) == ["received"]
 
 
-def test_states_on_the_way(air: Air) -> None:
+def test_states_on_the_way(air):
     chip = air.chips[0]
     strobe = chip.send(BODY)
     end = strobe + TURNAROUND + SYNC + len(frame(BODY)) * BYTE
@@ -85,7 +84,7 @@ def test_states_on_the_way(air: Air) -> None:
     ("level", "dbm"),
     [(31, 0), (27, -1), (23, -3), (19, -5), (15, -7), (11, -10), (7, -15), (3, -25), (5, -20)],
 )
-def test_power_levels(air: Air, level: int, dbm: float) -> None:
+def test_power_levels(air, level, dbm):
     air.chips[0].write(TXCTRL, 0xA0E0 | level)
     air.chips[0].send(BODY)
     air.run(5 * MS)
@@ -93,7 +92,7 @@ def test_power_levels(air: Air, level: int, dbm: float) -> None:
     assert air.chips[1].drain(len(frame(BODY)))[-2] == 256 + dbm - 60 + 45
 
 
-def test_sent_again_without_being_written_again(air: Air) -> None:
+def test_sent_again_without_being_written_again(air):
     chip = air.chips[0]
     chip.send(BODY)
     air.run(5 * MS)
@@ -105,7 +104,7 @@ def test_sent_again_without_being_written_again(air: Air) -> None:
     assert air.faults() == []
 
 
-def test_byte_is_taken_when_its_turn_comes(air: Air) -> None:
+def test_byte_is_taken_when_its_turn_comes(air):
     """What is written into RAM before that is sent, with a right check sum; what comes later is not."""
     chip = air.chips[0]
     strobe = chip.send(BODY)
@@ -120,7 +119,7 @@ def test_byte_is_taken_when_its_turn_comes(air: Air) -> None:
     assert air.faults() == []
 
 
-def test_fifo_may_be_filled_while_it_is_emptied(air: Air) -> None:
+def test_fifo_may_be_filled_while_it_is_emptied(air):
     chip = air.chips[0]
     data = frame(BODY)[:-2]
     chip.strobe(STXON)
@@ -133,7 +132,7 @@ def test_fifo_may_be_filled_while_it_is_emptied(air: Air) -> None:
     assert air.faults() == []
 
 
-def test_without_autocrc_the_fifo_holds_it(air: Air) -> None:
+def test_without_autocrc_the_fifo_holds_it(air):
     for chip in air.chips:
         chip.write(MDMCTRL0, PLAIN & ~0x20)
     air.chips[0].fill(frame(BODY))
@@ -144,7 +143,7 @@ def test_without_autocrc_the_fifo_holds_it(air: Air) -> None:
 
 
 @pytest.mark.parametrize("there", [0, 4])
-def test_underflow(air: Air, there: int) -> None:
+def test_underflow(air, there):
     chip = air.chips[0]
     if there:
         chip.fill(frame(BODY)[:there])
@@ -165,7 +164,7 @@ def test_underflow(air: Air, there: int) -> None:
 
 
 @pytest.mark.parametrize("when", [0, TURNAROUND - 1, TURNAROUND + 1, TURNAROUND + SYNC + 3 * BYTE + 1])
-def test_breaking_off(air: Air, when: int) -> None:
+def test_breaking_off(air, when):
     chip = air.chips[0]
     strobe = chip.send(BODY)
     air.run(when)
@@ -180,7 +179,7 @@ def test_breaking_off(air: Air, when: int) -> None:
 
 
 @pytest.mark.parametrize("how", ["supply", "vreg", "resetn"])
-def test_sender_that_dies(air: Air, how: str) -> None:
+def test_sender_that_dies(air, how):
     strobe = air.chips[0].send(BODY)
     air.run(TURNAROUND + SYNC + 5 * BYTE + 1)
     getattr(air.chips[0], how)(0)

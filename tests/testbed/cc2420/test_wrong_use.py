@@ -1,6 +1,4 @@
-"""The testbed's CC2420 tells of each use that its data sheet does not allow, once."""
-
-from collections.abc import Callable
+"""The testbed's CC2420 reports each use that its data sheet does not allow, once."""
 
 import pytest
 
@@ -200,14 +198,14 @@ def flush_unread(air: Air) -> None:
         (flush_unread, "SFLUSHRX without a byte read before"),
     ],
 )
-def test_wrong_use_is_reported_once(alone: Air, misuse: Callable[[Air], None], words: str) -> None:
+def test_wrong_use_is_reported_once(alone, misuse, words):
     misuse(alone)
     assert alone.faults() == [words]
     alone.chips[0].strobe(SNOP)
     assert alone.faults().count(words) == 1
 
 
-def test_unflushed_underflow(alone: Air) -> None:
+def test_unflushed_underflow(alone):
     chip = alone.chips[0]
     chip.start()
     chip.strobe(STXON)
@@ -220,7 +218,7 @@ def test_unflushed_underflow(alone: Air) -> None:
     assert len(alone.ends()) == 1
 
 
-def test_one_byte_from_an_empty_fifo_is_right_before_a_flush(alone: Air) -> None:
+def test_one_byte_from_an_empty_fifo_is_right_before_a_flush(alone):
     """The data sheet asks for it."""
     chip = alone.chips[0]
     chip.listen()
