@@ -8,13 +8,13 @@ implementation
     components new TimerMilliC(), new DemoSensorC();
     components new AMSenderC(CAUSEWAY_AM_DATA), new AMReceiverC(CAUSEWAY_AM_DATA);
 
-    MainC.SoftwareInit->TimeSync32kC;
-    TimeSync32kC.Boot->MainC;
-    StampedP.Boot->MainC;
-    StampedP.Radio->ActiveMessageC;
-    StampedP.AMSend->AMSenderC;
-    StampedP.Receive->AMReceiverC;
-    StampedP.Timer->TimerMilliC;
-    StampedP.Read->DemoSensorC;
-    StampedP.GlobalTime->TimeSync32kC;
+    MainC.SoftwareInit -> TimeSync32kC;
+    TimeSync32kC.Boot -> MainC;
+    StampedP.Boot -> MainC;
+    StampedP.Radio -> ActiveMessageC;
+    StampedP.AMSend -> AMSenderC;
+    StampedP.Receive -> AMReceiverC;
+    StampedP.Timer -> TimerMilliC;
+    StampedP.Read -> DemoSensorC;
+    StampedP.GlobalTime -> TimeSync32kC;
 }

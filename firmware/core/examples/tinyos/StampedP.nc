@@ -3,8 +3,7 @@
 
 module StampedP
 {
-    uses
-    {
+    uses {
         interface Boot;
         interface SplitControl as Radio;
         interface AMSend;
@@ -55,12 +54,12 @@ implementation
         sending = length && call AMSend.send(AM_BROADCAST_ADDR, &packet, length) == SUCCESS;
     }
 
-    event void AMSend.sendDone(message_t * message, error_t error)
+    event void AMSend.sendDone(message_t *message, error_t error)
     {
         sending = FALSE;
     }
 
-    event message_t *Receive.receive(message_t * message, void *payload, uint8_t length)
+    event message_t *Receive.receive(message_t *message, void *payload, uint8_t length)
     {
         uint32_t time = 0;
         bool in_sync = call GlobalTime.getGlobalTime(&time) == SUCCESS;
