@@ -26,14 +26,14 @@ typedef struct {
  * boot.
  *
  * A receipt that names ours means CW_KNOWS, whatever the scheme. Beside it:
- *   kn, dpc2, hlc, shlc, barrier   the largest clock value that the sender knew of: less than our tick is
- * NOT dpc1                           its clock: more than EPSILON less is NOT barrier, last-sender ours
- * among the named causes: KNOWS vector                         whether ours is the last of us that it
- * knew: KNOWS or NOT delta-vector                   the same, while ours is not older than DELTA + 2
- * EPSILON sequence                       nothing The order is not known for a sender out of sync. Names
- * and counters wrap after 256 messages (a barrier's name is of the last few): one of an earlier boot may
- * be taken for ours.
- */
+ *   kn, dpc2, hlc, shlc, barrier   the largest clock value that the sender knew of: less than our tick is NOT
+ *   dpc1                           its clock: more than EPSILON less is NOT
+ *   barrier, last-sender           ours among the named causes: KNOWS
+ *   vector                         whether ours is the last of us that it knew: KNOWS or NOT
+ *   delta-vector                   the same, while ours is not older than DELTA + 2 EPSILON
+ *   sequence                       nothing
+ * The order is not known for a sender out of sync. Names and counters wrap after 256 messages (a barrier's
+ * name is of the last few): one of an earlier boot may be taken for ours. */
 cw_knows_t cw_knows(const uint8_t *payload, uint8_t length, uint32_t now, const cw_own_t *ours);
 
 CW_C_END
