@@ -70,11 +70,8 @@ def test_coordinates(tmp_path):
     assert (found.motes, found.gateways) == (3, 1)
     assert found.hops() == [1, 2, 3]
     assert from_coordinates(path, 12, Wanted(2)).hops() == [1, 2]
-    assert from_coordinates(path, 12, Wanted(2, named=(8,))).hops() == [1, 1]
     with pytest.raises(TopologyError, match="4 motes are asked for, but 3 of its 5 places"):
         from_coordinates(path, 12, Wanted(4))
-    with pytest.raises(TopologyError, match="no place 77"):
-        from_coordinates(path, 12, Wanted(2, named=(77,)))
 
 
 def test_tossims_gains(tmp_path):
