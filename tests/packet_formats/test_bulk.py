@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from packet_formats import bulk
 from packet_formats.deployment import from_dict
-from packet_formats.framing import crc16
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, Unknown, data_digest, decode_message, encode_data, encode_message
 from packet_formats.records import RECORDS, Reason, Record
@@ -167,14 +166,6 @@ def test_entries_that_do_not_fit_are_named() -> None:
     rows["entries"][1, 4] = 16
     with pytest.raises(ValueError, match="kn4 = 16"):
         bulk.encode_data(rows, layout)
-
-
-@given(payloads=st.lists(st.binary(max_size=28), max_size=20), tinyos=st.sampled_from([1, 2]))
-def test_check_sums_equal_those_of_each_payload(payloads: list[bytes], tinyos: int) -> None:
-    source = 7 if tinyos == 2 else None
-    packets = [encode_packet(ActiveMessage(tinyos, 1, 2, 3, payload, source)) for payload in payloads]
-    found = bulk.payload_crc16(bulk.Frames.of_packets(packets, tinyos))
-    assert found.tolist() == [crc16(payload) for payload in payloads]
 
 
 @given(payloads=st.lists(st.binary(min_size=4, max_size=28), max_size=20), hops=st.integers(0, 3))

@@ -134,7 +134,7 @@ def test_what_a_motes_clock_cannot_tell_apart_is_refused(
     wanted = tables(scheme="dpc1")
     wanted["clock"] = {"tick_log2": tick_log2, "epsilon": epsilon, "delta": delta}
     most = 9 * 3600 * 32768 >> tick_log2
-    with pytest.raises(DeploymentError, match=rf"clock\.{key} = .* hours: .* may be {most} ticks together"):
+    with pytest.raises(DeploymentError, match=rf"clock\.{key} = .* hours.* may be {most} ticks together"):
         from_dict(wanted)
     wanted["clock"]["delta"] = most - epsilon
     assert from_dict(wanted).clock.delta == most - epsilon
