@@ -141,23 +141,6 @@ def test_what_a_motes_clock_cannot_tell_apart_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("scheme", "key", "value"),
-    [
-        ("shlc", "count", "sends"),
-        ("hlc", "entries", "all"),
-        ("dpc1", "counter_bits", 4),
-        ("dpc2", "carry", "pair"),
-        ("kn", "carry", "sum"),
-    ],
-)
-def test_a_scheme_refuses_keys_of_others(scheme: str, key: str, value: Any) -> None:
-    wanted = tables(scheme=scheme)
-    wanted["stamp"][key] = value
-    with pytest.raises(DeploymentError, match=f"stamp.{key}.* only, not {scheme}"):
-        from_dict(wanted)
-
-
-@pytest.mark.parametrize(
     ("scheme", "policy", "allowed"),
     [
         ("vector", "cbd", "none, vector, sequence"),
