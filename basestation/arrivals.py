@@ -1,4 +1,4 @@
-"""What comes from a line: packets, the gaps between them, and what its counters tell."""
+"""What comes from a line: packets, the gaps between them, and its counters."""
 
 from __future__ import annotations
 

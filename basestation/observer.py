@@ -26,7 +26,7 @@ class Reception(NamedTuple):
     late: bool = False  # it came when it should have left
     bounded: bool = False  # its stamp said what cannot be, and was cut
     discarded: bool = False  # it came too late to be of use, and is never delivered
-    stray: bool = False  # nothing tells when it was sent, though others of its network do: it moved nothing
+    stray: bool = False  # when it was sent is unknown, as its MIC holds no time: it moved nothing
     deliveries: Sequence[Delivery] = ()  # all that is due by now, as `due` gives it
 
 
@@ -69,7 +69,7 @@ class Observer:
 
     @property
     def timed(self) -> bool:
-        """Whether the rule waits for the time alone; otherwise it waits for particular messages, or for nothing."""
+        """Whether the rule waits only for a time; otherwise it waits for particular messages, or not at all."""
         return self._rule.timed
 
     @property
@@ -96,8 +96,8 @@ class Observer:
 
         It was heard at `now`, or at `heard`: a line may be behind another one, and stamps are read against the time
         of their own reception. `timed`: the time was known; else the ticks say nothing of when it came. `guessed`: it
-        may have been heard later than that, if what the guess goes by was late. `digest`: see `data_digest`; where
-        nobody knows it, two messages of one number are copies.
+        may have been heard later than that, if what the guess goes by was late. `digest`: see `data_digest`; without
+        it, two messages of one number are copies.
         """
         heard = now if heard is None else heard
         if not data.in_sync and self.is_stray(data):
@@ -117,7 +117,7 @@ class Observer:
         bounded = reader.bounded
         at = heard + self._late_guess if guessed else heard
         stamp = reader.read(data.stamp, source, number, at)
-        in_sync = data.in_sync and timed  # nobody can order what came at an unknown time
+        in_sync = data.in_sync and timed  # what came at an unknown time cannot be ordered
         message = Message(
             source, sequence, stamp, in_sync, data.data, number - sequence, token, heard, guessed
         )
@@ -135,7 +135,7 @@ class Observer:
         return self._has_mics and not data.in_sync
 
     def _receive_stray(self, data: Data, now: int, token: Any, digest: int) -> Reception:
-        """It may be of any time: its stamp is read by itself alone, and no silence makes a copy a new message."""
+        """It may be of any time: its stamp is read without others, and no silence makes a copy a new message."""
         found = self._strays.accept(data.source, data.boot, data.sequence, UNTIMED, digest=digest)
         if found.number is None:
             self.duplicates += 1
@@ -154,7 +154,7 @@ class Observer:
     ) -> Message:
         """A message that is numbered already, with its stamp unwrapped. `fresh`: it is the first of a boot.
 
-        A counter that others told may be a round or more ahead of the numbers: then it begins anew with them.
+        A counter in others' stamps may be a round or more ahead of the numbers: then it begins anew with them.
         """
         known = self._reader.newest(data.source)
         if known is not None and (fresh or known - number >= ROUND // 2):
@@ -174,7 +174,7 @@ class Observer:
         return CausalGraph(self.scheme, self._deployment.network.motes, self.patience, wait, window)
 
     def sure_graph(self, window: int) -> SureGraph | None:
-        """The same for sure causes alone; None where neither stamps nor receipts name any."""
+        """The same with sure causes only; None where neither stamps nor receipts name any."""
         if not self._deployment.stamp.receipts and not self.scheme.names_causes:
             return None
         return SureGraph(self.scheme, self._deployment.network.motes, self.patience, window)
@@ -214,10 +214,11 @@ class Observer:
         for source, number in first.items():
             self._rule.join(source, number)
         discarded = [message for message in waiting if not self._rule.receive(message, now)]
-        self._late_before = late - self._rule.late  # whoever was late was counted when it came
+        self._late_before = late - self._rule.late  # late messages were counted when they came
         return discarded
 
     def _make(self, policy: str | None, phi: int | None, tolerate: float | None) -> Rule:
+        self.policy = policy or self._deployment.observer.policy
         rule = rule_of(self._deployment, policy, phi, tolerate)
         rule.begin()
         return rule

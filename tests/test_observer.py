@@ -5,7 +5,7 @@ import pytest
 
 from basestation.causality.modular import nearest
 from basestation.observer import Observer
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of

@@ -99,7 +99,7 @@ def _state(path: Path, last: JournalSegment) -> str:
         return "being written"
     if last.torn:
         return "torn"
-    unmarked = last.salt and (last.scan.mark is None or last.scan.mark.how != Ending.CLOSED)
+    unmarked = last.scan.mark is None or last.scan.mark.how != Ending.CLOSED
     return "interrupted" if unmarked or locking.was_interrupted(path) else "closed"
 
 

@@ -1,4 +1,4 @@
-"""`basestation log verify`, `repair`, `decide` and `parts`: is a log whole, and what is made of it again."""
+"""`basestation log verify`, `repair`, `decide` and `parts`: check a log, repair it, decide frames, make parts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from basestation.cli.log_runs import (
 from basestation.cli.progress import progress
 from basestation.journal import locking
 from basestation.journal.reader import UNMARKED, Finding, Journal, JournalHole, read_journal
-from basestation.journal.record_format import Ending, JournalError
+from basestation.journal.record_format import VERSION, Ending, JournalError
 from packet_formats.phrases import many
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _verify(path: Path, as_json: bool) -> Summary:
             {
                 "folder": path,
                 "run": summary.header.run,
-                "format": summary.header.version,
+                "format": VERSION,
                 "records": summary.records,
                 "segments": summary.segments,
                 "undecided": summary.undecided,
@@ -91,10 +91,9 @@ def _verify(path: Path, as_json: bool) -> Summary:
             }
         )
         return summary
-    whole = "all is there" if summary.header.salt else "all can be read"
     common.echo(
         f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}, "
-        f"{_end(summary, live)}: {faults.lacks or whole}"
+        f"{_end(summary, live)}: {faults.lacks or 'all is there'}"
     )
     for line in hole_lines(summary.missing):
         common.echo(line)
@@ -185,8 +184,6 @@ def _end(summary: Summary, live: bool) -> str:
     """How the run ended."""
     if live:
         return "being written"
-    if not summary.header.salt:
-        return "of version 1, which marks no end"
     if summary.end is None:
         return "without an end mark"
     return ENDS.get(summary.end.how, "ended in a way that this version does not know")
@@ -195,7 +192,7 @@ def _end(summary: Summary, live: bool) -> str:
 @click.command(epilog=common.example("basestation log repair logs/20250301T120000Z-1f2e3d"))
 @folder_argument
 def repair(folder: Path) -> None:
-    """Make the logs in FOLDER readable, up to what is damaged.
+    """Make the logs in FOLDER readable again, without the damaged bytes.
 
     Damaged bytes are moved to files of their own: the torn end of a log (.torn), or a whole segment that is damaged or
     belongs to another run (.bad). The Parquet part of a changed segment is moved, too, since it may hold messages that

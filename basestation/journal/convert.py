@@ -104,7 +104,7 @@ def write_csv(trace: Trace, file: IO[str]) -> int:
 
 
 def _heading(value: Value, known: Collection[str]) -> str:
-    """A value's column; one that is called as a column of the messages is told apart from it."""
+    """The name of a value's column, distinct from the columns of the messages."""
     return f"values.{value.column}" if value.column in known else value.column
 
 

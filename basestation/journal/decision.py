@@ -57,7 +57,7 @@ WIRE = np.dtype([("frame", "<u2"), ("heard", "<i8"), *_FIELDS])
 # A decision as readers use it: `frame` is the frame's record number, `time` that of its heard record.
 DECISION = np.dtype([("frame", "<u8"), ("heard", "<i8"), ("time", "<u4"), *_FIELDS])
 SHORT_BYTES, LONG_BYTES = _SHORT.size, _LONG.size
-FRAME_NUMBERS = 1 << 16  # a decision follows its frame within so many records
+FRAME_NUMBERS = 1 << 16  # records; a decision follows its frame sooner
 MOST_16, MOST_32 = (1 << 15) - 1, (1 << 31) - 1  # larger values are kept as these
 
 
@@ -109,7 +109,7 @@ class Noted(NamedTuple):
 
 
 def wrong_length(size: int) -> str | None:
-    """What is wrong with a decision of so many bytes; its frame counts as undecided then."""
+    """What is wrong with a decision of this length; its frame then counts as undecided."""
     if size in (SHORT_BYTES, LONG_BYTES):
         return None
     return f"a decision record of {size} bytes, it has {SHORT_BYTES} or {LONG_BYTES}"

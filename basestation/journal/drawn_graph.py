@@ -1,6 +1,6 @@
 """Writes the causal graph of messages as a ShiViz log or for Graphviz.
 
-The graph is that of the vectors in the table: the truth, where it is known, else what the messages themselves tell. So
+The graph is that of the vectors in the table: the truth, where it is known, else what the messages name. So
 every arrow is true, but some may be missing.
 
 ShiViz has a line with the host and its vector clock, then a line with the event. A vector clock counts the events in

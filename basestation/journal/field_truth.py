@@ -1,4 +1,4 @@
-"""The causal graph of a table of messages, as vector clocks: what its motes' own words tell of happened-before.
+"""The causal graph of a table of messages, as vector clocks: happened-before as stamps and receipts show it.
 
 `vector` counts for each mote the messages that surely led to a message, `vector_most` those that may have; it is null
 where the message's causes are complete, and the vector says it all. A mote's messages have the numbers of
@@ -51,7 +51,7 @@ class FieldTruth:
 
     @property
     def settled(self) -> int:
-        """The rows from the first on of which it is known what may have led to them."""
+        """The number of rows, from the first on, whose causes are final."""
         return self._given + self._reader.settled
 
     def add(self, table: pa.Table) -> Iterator[pa.Table]:
@@ -69,7 +69,7 @@ class FieldTruth:
         yield from self.ready()
 
     def ready(self, behind: int = 0) -> Iterator[pa.Table]:
-        """The tables that are settled, and so many rows behind the newest."""
+        """The tables that are settled and at least `behind` rows older than the newest."""
         while self._waiting and self._reader.settled >= len(self._waiting[0]) + behind:
             table = self._waiting.pop(0)
             self._given += len(table)
@@ -77,7 +77,7 @@ class FieldTruth:
 
 
 class Reader(Protocol):
-    """Reads tables of messages. `settled`: the rows from the first on, of those not told yet, that are final."""
+    """Reads tables of messages. `settled`: of the rows not returned yet, how many are final, from the first on."""
 
     settled: int
 
@@ -89,7 +89,7 @@ class Reader(Protocol):
     def finish(self) -> None: ...
 
     def told(self, count: int) -> Columns:
-        """The columns of the first rows that were not told yet; a number is null where the table has it."""
+        """The columns of the next rows; a number is null where the table has it."""
 
 
 def reader_of(deployment: Deployment, window: int = WINDOW) -> Reader:
@@ -105,7 +105,7 @@ def reader_of(deployment: Deployment, window: int = WINDOW) -> Reader:
 
 
 def names_nothing(deployment: Deployment) -> bool:
-    """Whether its messages tell of no cause, neither by their stamps nor by receipts."""
+    """Whether neither stamps nor receipts of its messages name a cause."""
     scheme = type(scheme_of(deployment))
     plain = scheme.causes is Scheme.causes and scheme.alias is Scheme.alias
     return plain and not layout_of(deployment).receipts

@@ -66,9 +66,9 @@ REPLAYED = "an old message that was played again"
 TOO_LATE = "its MIC is right, but it took too long to be believed"
 POSED = "a record that only a gateway makes, and it came by radio"
 UNDECIDED = "the log has no decision on it: the writer was interrupted"
-UNCHECKED = "its MIC can't be checked: nobody told the network's time then, or it is of the root epoch before"
+UNCHECKED = "its MIC can't be checked: the network's time was not known, or it is of the root epoch before"
 BY_FATE = {
-    Fate.UNTIMED: "came before anything told the time: its stamp can't be read",
+    Fate.UNTIMED: "came before the time was known: its stamp can't be read",
     Fate.FORGED: FORGED,
     Fate.UNCHECKED: UNCHECKED,
     Fate.REPLAYED: REPLAYED,

@@ -1,6 +1,6 @@
 """The lock that keeps a journal to one writer. It ends with the process that holds it, however that ends.
 
-The folder itself is locked, so that nobody can take the lock away by deleting a file. The file `lock` names the holder.
+The folder itself is locked, so that deleting a file does not remove the lock. The file `lock` names the holder.
 It is locked too: for file systems that lock no folders, and for older versions. A writer that ends in order removes it.
 So a journal with such a file and without a holder was interrupted.
 
@@ -26,7 +26,7 @@ from .record_format import JournalError
 LOCK = "lock"
 LINE = 32  # bytes of each of the file's first two lines: who holds it, and the next record's number
 REASON = 128  # bytes of the third line: how many records were lost, and why
-TRIES, PAUSE_S = 10, 0.01  # somebody who only looks whether it is taken holds it for a moment
+TRIES, PAUSE_S = 10, 0.01  # a process that looks whether it is taken holds it for a moment
 
 
 class Held(NamedTuple):
@@ -77,7 +77,7 @@ def _lock(handle: int) -> bool:
 
 def _take_file(folder: Path) -> int:
     while True:
-        # A link to another file, in a folder that somebody sent us, would have that file overwritten.
+        # A link to another file, in a folder from elsewhere, would have that file overwritten.
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         if not _lock(handle):
             os.close(handle)

@@ -1,7 +1,7 @@
 """Finds the salt of a segment whose header is lost, so that its records can still be read.
 
-A record tells which salt its check sum began with, for CRC-32 can be computed backwards. What a payload holds may tell
-another one, but no more than a payload's length of records can agree on that. So the longest row of records tells.
+CRC-32 can be computed backwards, so a record shows the salt that its check sum began with. Bytes in a payload may show
+another salt, but records that agree on that are no longer than a payload. So the longest row of records decides.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ Matrix = tuple[int, ...]  # of bits: what each bit of a number becomes
 
 
 def find_salt(raw: bytes, walk: Walk = walk_intact) -> int:
-    """The salt of the longest row of records in a segment; 0, that of version 1, if no two agree."""
+    """The salt of the longest row of records in a segment; 0 if no two agree."""
     longest, found = 0, 0
     at = raw.find(RECORD_MARK)
     while 0 <= at <= len(raw) - HEAD.itemsize and longest <= PAYLOAD_LIMIT + HEAD.itemsize:
-        salt = _told_by(raw, at)
+        salt = _salt_at(raw, at)
         starts, end, _ = walk(raw, at, -1, salt)
-        if end - at > longest and (len(starts) > 1 or salt == 0):
+        if end - at > longest and len(starts) > 1:
             longest, found = end - at, salt
         at = raw.find(RECORD_MARK, max(at + 1, end if len(starts) > 1 else 0))
     return found
 
 
-def _told_by(raw: bytes, at: int) -> int:
+def _salt_at(raw: bytes, at: int) -> int:
     """The salt with which the check sum at this place is right."""
     end = at + HEAD.itemsize + int.from_bytes(raw[at + LENGTH_AT : at + LENGTH_AT + 2], "little")
     covered = raw[at + COVERED_FROM : end]

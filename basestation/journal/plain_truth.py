@@ -112,7 +112,7 @@ class PlainReader:
         return number, above
 
     def _make_room(self, new: Nodes) -> None:
-        """Forget the nodes that nobody asks for any more, and put new ones behind the others."""
+        """Drop the nodes that are not needed any more, and append new ones."""
         nodes, at = self._nodes, self._at
         places = np.arange(at[COUNT])
         keep = places >= min(at[SETTLED], at[OLDEST])

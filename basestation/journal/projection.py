@@ -59,7 +59,7 @@ class Projection:
 
     @property
     def strays(self) -> Bools:
-        """Which of the frames at `places` hold a message of which nobody knows when it was sent."""
+        """Which of the frames at `places` are strays: when they were sent is unknown."""
         return np.asarray(self.decided["marks"][self.places] & STRAY != 0)
 
     def count(self, fate: Fate) -> int:
@@ -160,7 +160,7 @@ def _heard_columns(decided: NDArray[np.void]) -> dict[str, Any]:
 
 
 def project_segment(segment: JournalSegment, deployment: Deployment) -> Projection:
-    """The messages of a segment; `JournalError` if nobody has decided on its frames.
+    """The messages of a segment; `JournalError` if its frames are not decided.
 
     One frame may be undecided: the writer was interrupted behind it.
     """

@@ -78,7 +78,7 @@ class JournalFault:
 
 @dataclass(frozen=True, slots=True)
 class JournalHole:
-    """Records that were written, or were to be, and are not there. `last` is None if nobody knows how many."""
+    """Records that are missing, written or not. `last` is None if their number is not known."""
 
     path: Path
     first: int
@@ -105,7 +105,7 @@ class JournalHole:
 
 @dataclass(frozen=True, slots=True)
 class JournalNote:
-    """Something to be said of a journal that is no fault of it."""
+    """A remark on a journal that is not a fault."""
 
     path: Path
     text: str
@@ -117,13 +117,13 @@ class JournalNote:
 Finding = JournalFault | JournalHole | JournalNote
 Report = Callable[[Finding], None]
 HEADLESS = "none of its segments has a header that can be read; `basestation log repair` gives them one"
-UNSAID = "nothing tells why"
+UNSAID = "the reason is not known"
 UNMARKED = "no end mark: the run was interrupted, or its end was taken away"
 CUT = "a repair found that its end had been cut off"
 
 
 def read_segment(path: Path, walk: Walk = walk_intact, salt: int = 0) -> JournalSegment:
-    """Read a segment file. If its header is damaged, `salt` is what other segments of the run tell."""
+    """Read a segment file. If its header is damaged, `salt` is that of other segments of the run."""
     raw = path.read_bytes()
     try:
         header, begin = decode_header(raw)
@@ -242,14 +242,14 @@ class Account:
     def _open_before(self) -> str:
         """Why the records before this segment are missing, if the one before it has no end."""
         newest = self._newest
-        if newest is None or not newest.salt or newest.scan.mark is not None:
+        if newest is None or newest.scan.mark is not None:
             return ""
         return f"the end of {newest.path.name} is damaged or was cut off"
 
     def end(self) -> Iterator[JournalHole]:
-        """What the end of the run lacks, if nobody writes it any more."""
+        """The records missing at the end of a run that is not being written."""
         newest = self._newest
-        if newest is None or not newest.salt:  # version 1 marks no end
+        if newest is None:
             return
         mark = newest.scan.mark
         if mark is None:
@@ -262,7 +262,7 @@ class Account:
 
 
 def _why_damaged(segment: JournalSegment, at: int) -> str:
-    """Why records before the one at this place are missing, as the damage there tells, or what a repair put aside."""
+    """Why records before the one at this place are missing: damage there, or a repair that cut them out."""
     starts = [0, *segment.scan.starts, len(segment.raw)]
     for damage in segment.scan.damages:
         if starts[at] < damage.at < starts[at + 1]:
@@ -274,7 +274,7 @@ def _why_damaged(segment: JournalSegment, at: int) -> str:
 
 
 def _why_lost(after: Records, first: int) -> str:
-    """Why there is a hole from `first` up to this record, if that is what it tells."""
+    """The reason that a lost record gives for a hole from `first` up to it; empty if it gives none."""
     for record in after.of_kind(RecordKind.LOST):
         with contextlib.suppress(JournalError):
             count, reason = record.lost()
@@ -448,7 +448,7 @@ def segment_name(number: int) -> str:
 
 
 def segment_paths(folder: Path) -> tuple[Path, ...]:
-    """The files of a run, in order. Whatever is no file, such as a pipe, is passed over."""
+    """The files of a run, in order. Anything but a file, such as a pipe, is ignored."""
     return tuple(sorted(path for path in folder.glob(f"[0-9]*{SUFFIX}") if path.is_file()))
 
 

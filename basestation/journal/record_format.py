@@ -29,13 +29,12 @@ from packet_formats.schemes import policies
 from .decision import GUESSED, LONG_BYTES, NO_TIME, SHORT_BYTES, WIRE, Fate, Noted, rows_of, unpacked
 
 VERSION = 2
-UNSALTED = 1  # the version before salts and end marks
 FILE_MAGIC = b"\x89CWJ\r\n\x1a\n"  # a copy made in text mode is no longer one
 RECORD_MARK = b"\xd7\x1e\xb2\x6c"
 PAYLOAD_LIMIT = 0xFFFF
 MOST_SOURCES = 256  # a record names its gateway in a byte
 MICS = ("", "absent", "checked", "unchecked")
-ODD = "backslashreplace"  # for names of files that are no text
+ODD = "backslashreplace"  # for file names that are not text
 
 _FILE = struct.Struct("<8sHHII")
 _RECORD = struct.Struct("<4sIQHBBqq")
@@ -83,7 +82,7 @@ class Ending(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The description of the run in each segment, so that a segment can be read alone."""
+    """The description of the run, in each segment, so that one segment is enough to read it."""
 
     run: str
     site: str
@@ -96,15 +95,11 @@ class Header:
     phi: int = 100
     allowance_ns: int | None = None
     tolerate: float | None = None  # the ledger's, in per cent; absent under other policies
-    salt: int = 0  # what its check sums begin with; 0: version 1
+    salt: int = 0  # what its check sums begin with; 0: not known
     decider: int = 0  # the version of the rules by which frames were decided; 0: the log has no decisions
     mics: str = ""  # whether the station could check MICs: absent, checked or unchecked
     rebuilt: bool = False  # by a repair, which knew the records alone: what else the header told is lost
     more: dict[str, Any] = field(default_factory=dict)  # keys of a later version, kept and not understood
-
-    @property
-    def version(self) -> int:
-        return VERSION if self.salt else UNSALTED
 
 
 class Record(NamedTuple):
@@ -183,12 +178,12 @@ def readable(text: str) -> str:
 
 
 def encode_header(header: Header) -> bytes:
-    plain = {"format": header.version, **{name: getattr(header, name) for name in _KNOWN}, **header.more}
+    plain = {"format": VERSION, **{name: getattr(header, name) for name in _KNOWN}, **header.more}
     for name in ("tolerate", "salt", "decider", "mics", "rebuilt"):  # left out where there is none
         if not plain[name] and (name != "tolerate" or plain[name] is None):
             del plain[name]
     body = json.dumps(plain, ensure_ascii=False).encode(errors=ODD)
-    return _FILE.pack(FILE_MAGIC, header.version, 0, len(body), crc32(body)) + body
+    return _FILE.pack(FILE_MAGIC, VERSION, 0, len(body), crc32(body)) + body
 
 
 def header_size(raw: bytes) -> int:
@@ -216,21 +211,19 @@ def decode_header(raw: bytes) -> tuple[Header | None, int]:
         raise JournalError("its header is no JSON") from None
     if not isinstance(said, dict):
         raise JournalError("its header's JSON is no object")
-    stated = said.pop("format", UNSALTED)  # what the check sum covers; the number before it may be damaged
-    if stated not in (UNSALTED, VERSION) or isinstance(stated, bool | float):
-        raise JournalError(
-            f"journal format {_short(stated)}, this version reads formats {UNSALTED} and {VERSION}"
-        )
+    stated = said.pop("format", None)  # what the check sum covers; the number before it may be damaged
+    if type(stated) is not int or stated != VERSION:
+        raise JournalError(f"journal format {_short(stated)}, this version reads format {VERSION}")
     if version != stated:
         return None, 0
-    return _checked(said, stated), end
+    return _checked(said), end
 
 
-def _checked(said: dict[str, Any], version: int) -> Header:
+def _checked(said: dict[str, Any]) -> Header:
     """The header that this JSON means; `JournalError` names the key that means nothing."""
-    known = {name: said[name] for name in _KNOWN if name in said and (name != "salt" or version == VERSION)}
+    known = {name: said[name] for name in _KNOWN if name in said}
     for name, (good, what) in _KNOWN.items():
-        if name not in known and (name in _REQUIRED or (name == "salt" and version == VERSION)):
+        if name not in known and name in _REQUIRED:
             raise JournalError(f"its header has no {name}")
         if name in known and not good(known[name]):
             raise JournalError(f"its header makes no sense: {name} = {_short(known[name])} is no {what}")
@@ -288,7 +281,7 @@ _KNOWN: dict[str, tuple[Callable[[Any], bool], str]] = {
     "mics": (lambda value: value in MICS, "one of " + ", ".join(MICS[1:])),
     "rebuilt": (lambda value: type(value) is bool, "yes or no"),
 }
-_REQUIRED = ("run", "site", "deployment", "sources", "started_wall_ns", "segment", "first")
+_REQUIRED = ("run", "site", "deployment", "sources", "started_wall_ns", "segment", "first", "salt")
 
 
 def encode_record(record: Record, salt: int = 0) -> bytes:
@@ -326,7 +319,7 @@ def _tolerance(tolerate: float | None) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A range of bytes in a segment that is no record."""
+    """A range of bytes in a segment that is not a record."""
 
     at: int
     length: int
@@ -345,7 +338,7 @@ class End(NamedTuple):
 class Scan:
     """The places of the intact records of a segment, and the damage between them. A torn tail begins at `end`.
 
-    `mark` is the end mark; None: the segment is being written, was interrupted, or is of version 1.
+    `mark` is the end mark; None: the segment is being written, or was interrupted.
     """
 
     starts: list[int]

@@ -142,7 +142,7 @@ def _mark_end(path: Path, salt: int, how: Ending, lost: locking.Lost) -> bool:
     `lost`: what the writer could note on a full disk.
     """
     segment = read_segment(path, salt=salt)
-    if segment.scan.mark is not None or not segment.salt or segment.header is None:
+    if segment.scan.mark is not None or segment.header is None:
         return False
     numbers, head = segment.records.head["number"], segment.records.head
     number = int(numbers[-1]) + 1 if len(numbers) else segment.header.first
@@ -215,7 +215,7 @@ def _move(path: Path, name: str) -> Path:
 
 
 def _free(path: Path, name: str, ending: str, content: bytes | None = None) -> Path:
-    """A name beside this file for what is put aside. Nothing is written over, but what is the same."""
+    """A free name beside this file for what is put aside; an equal file is replaced."""
     number, aside = 1, path.with_name(f"{name}{ending}")
     while aside.exists() and not (aside.is_file() and aside.read_bytes() == content):
         number += 1
@@ -240,7 +240,7 @@ def write_whole(path: Path, content: bytes, mode: int = ANYBODY) -> None:
 
 def make_folder(folder: Path) -> int:
     """Make a run's folder, and those it is to be in, so that they are there after a loss of power. The mode of its
-    files is returned: nobody else reads them, unless the folder's group is handed on to what is made in it."""
+    files is returned: only their user reads them, unless the folder's group is handed on to what is made in it."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(made):
         path.mkdir(0o750 if path == folder and _is_shared(path.parent) else 0o700, exist_ok=True)

@@ -37,12 +37,12 @@ class Keep:
 
     @property
     def run_size(self) -> int | None:
-        """With so many bytes a new run is begun, so that old ones can go."""
+        """The bytes at which a new run begins, so that old runs can be removed."""
         return None if self.size is None else self.size // PART
 
     @property
     def run_seconds(self) -> float:
-        """After so long a new run is begun."""
+        """The age at which a new run begins."""
         return DAY_S if self.seconds is None else min(DAY_S, self.seconds)
 
 
@@ -69,7 +69,7 @@ class ClosedRun:
 
 
 def closed_runs(logs: Path) -> list[ClosedRun]:
-    """The runs that nobody writes and nobody renamed, the oldest first."""
+    """The runs that are neither being written nor renamed, the oldest first."""
     found = []
     for folder in find_journals(logs):
         with contextlib.suppress(OSError):  # somebody else removes it

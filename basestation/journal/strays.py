@@ -24,7 +24,7 @@ Stray = tuple[int, bytes]  # whose it seems to be, and what the guard knows it b
 
 
 class StrayFile:
-    """The strays of a run that is being written. A disk that fails loses them: the log's own alarm tells."""
+    """The strays of a run that is being written. A disk that fails loses them, and the log reports that."""
 
     def __init__(self, folder: Path, known: Iterable[Stray]) -> None:
         self._path = folder / NAME
@@ -43,7 +43,7 @@ def known_before(folder: Path) -> list[Stray]:
 
 
 def known_after(logs: Path, deployment: str) -> list[Stray]:
-    """What is known after the newest run of this deployment that tells it."""
+    """The strays that the newest run of this deployment knows."""
     for run in reversed(find_journals(logs)) if logs.is_dir() else ():
         if (run / NAME).exists():
             with contextlib.suppress(JournalError):

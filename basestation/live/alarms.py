@@ -11,20 +11,19 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from basestation.arrivals import Gap
-from basestation.live.counters import GatewayCounts, MoteCounts
+from basestation.live.counters import CHARGED_MV, LOW_MV, GatewayCounts, MoteCounts
 from basestation.live.evidence import AGES, FEW, LEAST_NS, LONG_NS, SECOND, Times
 from basestation.live.happenings import Alarm, Happening
 
 GATEWAY_SILENCE_NS = 30 * SECOND  # a gateway reports every ten seconds
-SHORT_PAUSE_NS = SECOND  # on a line; shorter ones tell nothing of how long it may be silent
+SHORT_PAUSE_NS = SECOND  # on a line; shorter ones do not count for its limit
 HEALTH_NS = 60 * SECOND  # between two health reports of a mote, on average
-MISSING_REPORTS = 1.5  # of these times: by then each mote has told of its health
-MISSING_PAUSES = 5  # or so many of the longest pauses between a mote's messages
-LOW_MV, CHARGED_MV = 2800, 2900  # a MICA mote's processor needs 2.7 V
+MISSING_REPORTS = 1.5  # of these times: by then each mote has reported its health
+MISSING_PAUSES = 5  # longest mean pauses between a mote's messages
 LOW_REPORTS = 2  # with none of a full battery between
 LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
 SYNC_NS = 30 * SECOND
-# Of the last 128 messages. After an outage an outbox of 16 leads to 44 old ones where motes send 64% of what they may.
+# Of the last 128 messages. After an outage 44 may be old: an outbox of 16 messages, and a rate of 64% of the possible.
 BEHIND, ABREAST = 48, 16
 REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
 OVER_NS = 300 * SECOND  # after its last sign, an alarm about strangers or a new epoch is over
@@ -41,7 +40,7 @@ def _never(facts: object) -> int | None:
 class Kind(Generic[Facts]):
     """A kind of alarm. `judge`: True raises it, False ends it, None leaves it as it is.
 
-    `due` is when time alone may change the judgement. `by_line`: then nobody is to blame while no line is there.
+    `due` is when time alone may change the judgement. `by_line`: it is not judged while no line is open.
     """
 
     what: str
@@ -54,7 +53,7 @@ class Kind(Generic[Facts]):
     def at_signs(
         cls, what: str, signs: Callable[[Facts], Times], text: Callable[[str, Facts, int], str]
     ) -> Kind[Facts]:
-        """A kind that each sign raises, and that is over when none has come for a while."""
+        """A kind that any sign raises, and that is over after a quiet time."""
         return cls(
             what,
             lambda facts, now: signs(facts).often(now, OVER_NS, 1),
@@ -76,7 +75,7 @@ class Refusals:
             self.posed.append(what)
 
     def told(self) -> str:
-        """As whom the stranger spoke and, after the first message, how many there were."""
+        """The forged identities and, after the first message, their count."""
         count = self.times.total
         more = " and others" if len(self.posed) > LISTED else ""
         listed = ", ".join(self.posed[:LISTED]) + more
@@ -94,7 +93,7 @@ class NetworkFacts:
     epochs: Times = field(default_factory=Times)
     epoch_text: str = ""
     disk: str = ""  # what is wrong with it
-    # Messages that the guard refused; in a network with a key alone.
+    # Messages that the guard refused; only in a network with a key.
     forged: Refusals = field(default_factory=Refusals)
     replayed: Refusals = field(default_factory=Refusals)
 
@@ -113,7 +112,7 @@ def _mote_silent(mote: MoteCounts, mono_ns: int) -> bool:
 
 
 def _mote_due(mote: MoteCounts) -> int | None:
-    """One that was heard once may send seldom; but after long somebody should look."""
+    """A mote that was heard once may send seldom: its limit is long."""
     if not mote.seen_ns:
         return None
     return mote.expected_ns + (LONG_NS if mote.pauses.limit_ns is None else mote.pauses.limit_ns)
@@ -131,7 +130,7 @@ def _other_layout(mote: MoteCounts, mono_ns: int) -> bool:
 
 
 def _battery_low(mote: MoteCounts, mono_ns: int) -> bool | None:
-    """One low reading alone is noise, or the moment of sending."""
+    """A single low reading is noise, or was taken while sending."""
     found = None if mote.battery_mv is None else _between(mote.battery_mv, CHARGED_MV, LOW_MV)
     return None if found and mote.low_reports < LOW_REPORTS else found
 
@@ -215,7 +214,7 @@ MOTE: Sequence[Kind[MoteCounts]] = (
 
 
 def _gateway_due(gateway: GatewayCounts) -> int | None:
-    """A gateway of ours reports; of another only its own past tells how long it may be silent."""
+    """A gateway of ours reports regularly; the limit of another one comes from its own pauses."""
     if not gateway.live or not gateway.seen_ns:
         return None
     pauses = gateway.pauses
@@ -303,7 +302,7 @@ OF_MESSAGES = tuple(kind for kind in MOTE if kind.what in ("mote", "losing", "sy
 
 
 def _is_well(mote: MoteCounts) -> bool:
-    """Whether a message that has just come surely raises nothing `OF_MESSAGES`: nearly always, and told at once."""
+    """Whether a message that has just come surely raises no alarm `OF_MESSAGES`; most of them do not."""
     return (mote.losses.share or 0) < LOSING and mote.sync.on and mote.backlog.count < BEHIND
 
 
@@ -314,7 +313,7 @@ class _Due(NamedTuple):
 
 
 class Alarms:
-    """`next_check` is the first time at which time alone may change anything."""
+    """`next_check`: the first time at which an alarm may change though nothing comes."""
 
     def __init__(
         self,
@@ -325,8 +324,8 @@ class Alarms:
         health_ns: int = HEALTH_NS,
         period_ns: int = 0,
     ) -> None:
-        """`motes` and `gateways` are those of the station, which adds to them. It expects so many motes, they are
-        `called` so, and tell of their health so often. With a schedule they send once a period, all that they have."""
+        """`motes` and `gateways` are the station's counts. `expected`: the number of motes; `called`: the name of one;
+        `health_ns`: between two of its health reports. With a schedule motes send all they have once a period."""
         self.next_check: int | None = None
         self._motes: Mapping[int, MoteCounts] = {} if motes is None else motes
         self._gateways: Mapping[int, GatewayCounts] = {} if gateways is None else gateways
@@ -427,7 +426,7 @@ class Alarms:
         return self._look(MOTE, mote, counts, mono_ns, wall_ns)
 
     def mote_changed(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
-        """It told of its health, or has started again."""
+        """A mote reported its health, or has started again."""
         self._expect(_rebooting_due(counts))
         return self._look(MOTE, mote, counts, mono_ns, wall_ns)
 
@@ -439,7 +438,7 @@ class Alarms:
         return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
 
     def refused(self, verdict: str, what: str, mono_ns: int, wall_ns: int) -> list[Happening]:
-        """The guard refused a message that came as `what`; one that nobody can check is no alarm."""
+        """The guard refused a message that came as `what`; a message that cannot be checked raises no alarm."""
         refusals = {"forged": self._network.forged, "replayed": self._network.replayed}.get(verdict)
         if refusals is None:
             return []
@@ -469,7 +468,7 @@ class Alarms:
         return found
 
     def look_back(self, mono_ns: int) -> None:
-        """A record ends. Who is silent since its last packet, which came at `mono_ns`, may be well: take that back."""
+        """A log ends. Silence after its last packet, at `mono_ns`, means nothing: withdraw those alarms."""
         self._take_back(MOTE, self._motes, mono_ns)
         self._take_back(GATEWAY, self._gateways, mono_ns)
 
@@ -498,7 +497,7 @@ class Alarms:
         return lambda mono_ns, wall_ns: self._look(kinds, subject, facts, mono_ns, wall_ns)
 
     def _note_lines(self, mono_ns: int) -> None:
-        """While all lines are gone or silent no mote is to blame; after that they are expected from then on."""
+        """While all lines are gone or silent motes are not judged; their silence counts from the return of a line."""
         before, self._deaf = (
             self._deaf,
             not any(

@@ -42,7 +42,7 @@ def cycles_in(ns: int) -> int:
 
 
 def time_for(cycles: int) -> int:
-    """The host's time after which so many cycles have surely passed."""
+    """The host's time after which `cycles` have surely passed."""
     return -(-cycles * NANOSECONDS // CYCLES)
 
 
@@ -95,7 +95,7 @@ class LineClock:
         return led
 
     def suggest(self, cycles: int, mono_ns: int) -> None:
-        """Take a time that may be older than its frame's reception: it can set the clock forward alone."""
+        """Take a time that may be older than its frame's reception: it can only set the clock forward."""
         self.live, self.mute = True, False
         if self.nap is not None and cycles >= self.nap.end - self.allowance:
             self.nap = None  # what waited has come
@@ -117,7 +117,7 @@ class LineClock:
         return cycles if self.heard is None or cycles > self.heard else self.heard
 
     def when(self, cycles: int) -> int:
-        """The earliest host time at which `at` has reached so many cycles, as far back as the records tell."""
+        """The earliest host time at which `at` has reached `cycles`, as far back as the records go."""
         since, mono_ns = self.anchor
         carried = mono_ns + max(0, time_for(cycles + self.allowance - since))
         return carried if self.heard is None or cycles > self.heard else min(carried, self.heard_ns)
@@ -200,7 +200,7 @@ class ObserverClock:
         self._awaited = []
 
     def lose(self, line: Hashable) -> None:
-        """A line is gone, or its gateway is silent: nobody waits for it any more."""
+        """A line is gone, or its gateway is silent: the clock no longer waits for it."""
         if line in self._lines:
             self._lines[line].live = False
             self._choose()
@@ -226,7 +226,7 @@ class ObserverClock:
         return min(waiting, key=lambda name: self._lines[name].at(self._mono_ns), default=None)
 
     def when(self, cycles: int) -> int | None:
-        """The earliest host time at which `at` reaches so many cycles if no record comes."""
+        """The earliest host time at which `at` reaches `cycles` if no record comes."""
         awaited = self._awaited
         if len(awaited) == 1:
             return awaited[0].when(cycles)

@@ -8,7 +8,7 @@ from secrets import randbelow
 
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of
-from packet_formats.messages import decode_message, encode_message
+from packet_formats.messages import Message, Unknown, decode_message, encode_message
 from packet_formats.phrases import did_you_mean, many
 from packet_formats.records import COMMAND_SHIFT, Command, Downlink
 from packet_formats.seal import Seal, command_time
@@ -91,7 +91,7 @@ def settings_of(words: Sequence[str]) -> list[MoteSetting]:
 
 
 def numbers() -> Iterator[int]:
-    """Command numbers from a random one: those of a host that began at 0 would pass for what was heard before."""
+    """Command numbers, from a random one on: numbers from 0 on might be taken for copies of earlier commands."""
     number = randbelow(1 << 16)
     while True:
         yield number
@@ -155,8 +155,16 @@ def name_of(node: int, deployment: Deployment) -> str:
     return deployment.mote_name(node) if node < deployment.network.motes else f"gateway {node}"
 
 
+def speaker(message: Message | Unknown | None, deployment: Deployment) -> str:
+    """The kind and the node of a message, such as `data of mote 3`."""
+    kind = type(message).__name__.lower()
+    named = (getattr(message, at) for at in ("source", "target", "sender") if hasattr(message, at))
+    preposition = "to" if isinstance(message, Downlink) else "of"
+    return f"{kind} {preposition} {name_of(next(named, 0), deployment)}"
+
+
 def check_target(setting: MoteSetting, target: int, deployment: Deployment) -> None:
-    """Refuse an id that nobody can have who knows this setting; any id that is no mote's may be a gateway's."""
+    """Refuse an id that no node with this setting can have; ids from the number of motes on may be gateways."""
     motes = deployment.network.motes
     if target != ALL and target >= motes and setting.command not in GATEWAYS_KNOW:
         raise OrderError(
@@ -184,7 +192,7 @@ def raw_order(deployment: Deployment, am_type: int, payload: bytes, target: int)
 
 
 def told_message(message: ActiveMessage, deployment: Deployment) -> str:
-    """What somebody else sends down, in words: a command as people say it, anything else by its type and size."""
+    """A packet of another program in words: a command by its name, anything else by its type and size."""
     dest = "all" if message.dest == BROADCAST else str(message.dest)
     record = decode_message(message, layout_of(deployment))
     if not isinstance(record, Downlink):

@@ -1,10 +1,11 @@
-"""Counters that a station keeps, and the frozen pictures of them that views take. None grows with the traffic."""
+"""A station's counters, of constant size, and the frozen pictures of them that views take."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
 
+from basestation.causality.boots import may_be_anew
 from basestation.live.evidence import SECOND, Backlog, Drain, Lasting, Losses, Pauses, Times
 from basestation.live.pairing import Pairing
 from packet_formats.deployment import NetworkSettings
@@ -13,9 +14,10 @@ from packet_formats.messages import Data
 from packet_formats.power import days_at_duty
 from packet_formats.records import Health, Status
 
-MOST_HOPS = 3  # that a message tells of: so many are left, or more
+MOST_HOPS = 3  # in a message's field: 3 means 3 or more
 RATE_SECONDS = 10
 RECENT_HOLDS = 256
+LOW_MV, CHARGED_MV = 2800, 2900  # a MICA mote's processor needs 2.7 V
 
 
 class Rate:
@@ -135,22 +137,48 @@ class MoteCounts:
 
     @property
     def battery_mv(self) -> int | None:
-        """As its health tells it; None where it does not."""
+        """From its last health report, if that has it."""
         return self.health.battery_mv if self.health else None
 
-    def ahead(self, sequence: int) -> int:
-        """By how much a number is above the newest of the present boot."""
-        return sequence - self.span.newest if self.span else 0
+    def take(self, data: Data, sequence: int, mono_ns: int, stray: bool, differs: bool) -> None:
+        """Count a message that is not a copy. When a stray was sent is unknown, so it says nothing of losses."""
+        self.rate.add(mono_ns)
+        self.received += 1
+        self.out_of_sync += not data.in_sync
+        self.saturated += data.saturated
+        if stray:
+            self.strays, self.strayed = self.strays + 1, True
+            return
+        if data.boot == self.boot and not differs:
+            ahead = sequence - self.span.newest if self.span else 0
+            if may_be_anew(data.boot, data.sequence, ahead):
+                self.losses.deaf = True  # perhaps nothing was lost, and no alarm is due
+            self._add(sequence)
+        self.losses.update(self.received - self.strays, self.lost)
 
-    def begin_span(self) -> None:
+    def take_health(self, health: Health, layout: int, mono_ns: int) -> None:
+        self.health, self.wrong_layout = health, health.layout != layout
+        if health.battery_mv is not None:
+            self.low_reports += health.battery_mv <= LOW_MV
+            self.low_reports *= health.battery_mv < CHARGED_MV
+            self.drain.add(health.battery_mv, mono_ns)
+
+    def reboot(self, boot: int, mono_ns: int) -> None:
+        """Its messages show that it has started."""
+        self.boot = boot
+        self.reboots += 1
+        self.restarts.add(mono_ns)
+        self._begin_span()
+
+    def _begin_span(self) -> None:
         self.lost_before, self.span = self.lost, None
 
-    def add(self, sequence: int) -> None:
+    def _add(self, sequence: int) -> None:
         """Count a number of the present boot."""
         span = self.span
         if self.strayed and span is not None and sequence > span.newest:
             if sequence > span.newest + 1:
-                self.begin_span()
+                self._begin_span()
             self.strayed = False
         if self.span is None:
             self.span = BootSpan(sequence, sequence)
@@ -162,8 +190,8 @@ def is_relayed(
 ) -> bool | None:
     """Whether a relay sent this frame, so that its signal is the relay's; None: perhaps.
 
-    TinyOS 2 names the sender. Else the hops that are left tell: a mote gives its messages one less than its distance,
-    which its health says, and a relay leaves fewer.
+    TinyOS 2 names the sender. Else the hops that are left show it: a mote gives its messages one less than the
+    distance in its health, and a relay leaves fewer.
     """
     if network.hops == 1 or sender == message.source:
         return False
@@ -209,7 +237,7 @@ class MoteView:
     received: int
     lost: int
     duplicates: int
-    imitated: int  # messages that had the number of another: one of the two is somebody else's
+    imitated: int  # messages that had the number of another: one of the two is another sender's
     delivered: int
     late: int
     held: int
@@ -228,8 +256,8 @@ class MoteView:
     rssi: int | None = None  # of who sent its newest frame to the gateway
     relayed: bool | None = None  # that was a relay; None: perhaps
     alarms: tuple[str, ...] = ()  # the kinds that are raised for it
-    battery_days: float | None = None  # until its cells are down to 2.7 V; None: nobody can tell
-    duty: float | None = None  # the share of time with its radio on, as its health tells; None: not told
+    battery_days: float | None = None  # until its cells are down to 2.7 V; None: unknown
+    duty: float | None = None  # the share of time with its radio on, from its health; None: unknown
     duty_days: float | None = None  # that two full cells last at this duty
 
 
@@ -245,7 +273,7 @@ class GatewayView:
     strange: int
     unpaired: int
     orphans: int
-    posed: int  # records of a gateway that somebody sent by radio
+    posed: int  # records of a gateway that came by radio
     records_lost: int
     dropped: int
     gaps: int
@@ -266,7 +294,7 @@ class HeldView:
     held_ms: float
     due_ms: float | None  # from now; None while no time is known
     why: str
-    tentative: bool = False  # it was told of already
+    tentative: bool = False  # it was shown already
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +307,7 @@ class OrderView:
 
     @property
     def most(self) -> int:
-        """At most so many were overtaken."""
+        """The most that may have been overtaken."""
         return self.overtaken + self.possible
 
 
@@ -334,7 +362,7 @@ class Snapshot:
     ledger: LedgerView | None = None
     final_on_arrival: float | None = None  # share of the messages that came under a rule that waits by name
     refused: dict[str, int] | None = None  # messages by verdict: forged, replayed, ...; None without a key
-    unordered: str = ""  # why nothing could be ordered, if so: without a time stamps tell nothing
+    unordered: str = ""  # why no message could be ordered, if so
 
 
 def mote_view(

@@ -20,7 +20,7 @@ from packet_formats.phrases import many
 from packet_formats.records import Health
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 
-MOST_HEARD = 4096  # messages that nobody has asked for yet
+MOST_HEARD = 4096  # messages that were not taken yet
 PATIENCE, TRIES = 1.0, 5  # seconds for an acknowledgement, and how often
 
 
@@ -36,7 +36,7 @@ class Receipt:
 
 
 def told(receipt: Receipt) -> str:
-    """What is known, in words."""
+    """A receipt in words."""
     tries = many(receipt.tries, "try", "tries")
     if receipt.acknowledged is None:
         return f"handed to {receipt.source}, which does not say whether the gateway received it"
@@ -46,7 +46,7 @@ def told(receipt: Receipt) -> str:
 
 
 class Dispatcher:
-    """Sends packets down lines that somebody else reads, who tells it of each acknowledgement."""
+    """Sends packets down lines. The reader of the lines calls `acknowledged` for each acknowledgement."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = sources
@@ -93,7 +93,7 @@ class Orders:
         deployment: Deployment,
         network_time: Callable[[int], NetworkTime | None] = lambda mono_ns: None,
     ) -> None:
-        """`network_time` tells the network's time at one of the host's: a network with a key needs it."""
+        """`network_time` returns the network's time at a time of the host: a network with a key needs it."""
         self._dispatcher, self._deployment = Dispatcher(sources), deployment
         self._envelopes, self._network_time = Envelopes(deployment), network_time
 
@@ -136,7 +136,7 @@ class Talk:
         return self._timeline.network_time(time.monotonic_ns()) if self._timeline else None
 
     async def network_time(self, seconds: float) -> NetworkTime | None:
-        """The network's time, for which it waits so long; None if it does not come, or is not kept."""
+        """The network's time, for which it waits at most `seconds`; None if that is not known."""
         if self._timeline is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._time_known.wait(), seconds)
@@ -169,7 +169,7 @@ class Talk:
         await asyncio.gather(*self._pumps, return_exceptions=True)
 
     async def heard(self, seconds: float) -> AsyncIterator[Message]:
-        """What has come since it was last asked for, and then what comes, for so long."""
+        """What has come since the last call, then what comes within `seconds`."""
         with contextlib.suppress(TimeoutError):
             end = asyncio.get_running_loop().time() + seconds
             while True:

@@ -1,7 +1,7 @@
 """What motes are judged by: the pauses between messages, losses over a window, states that last, restarts, how their
 cells empty.
 
-Each keeps a few numbers, whatever the traffic, and follows from the times that it is given alone.
+Each keeps a few numbers, whatever the traffic, and depends only on the times that it is given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FEW = 8  # pauses; a sender of fewer is taken to send at random times
 RARE = 1e-7  # the share of a random sender's pauses that are longer than the limit
 PERIODS = 5  # that a regular sender may miss
 LEAST_NS = 2 * SECOND
-LONG_NS, LONG_PAUSES = 7200 * SECOND, 64  # after so long somebody should look, however little is known
+LONG_NS, LONG_PAUSES = 7200 * SECOND, 64  # the longest limit
 OUTLIER = 4  # limits; a longer pause counts as this one: it was an outage, or another rate
 
 
@@ -107,7 +107,7 @@ class Lasting:
             self.on, self.since_ns = on, mono_ns
 
     def settled(self, mono_ns: int, after_ns: int) -> bool | None:
-        """The state, once it has lasted so long; None before."""
+        """The state, once it has lasted for `after_ns`; None before."""
         if self.since_ns is None or mono_ns - self.since_ns < after_ns:
             return None
         return self.on
@@ -136,17 +136,17 @@ class Times:
 EMPTY_MV = 2700  # a MICA mote's processor needs as much
 DAY_NS = 86_400 * SECOND
 LEAST_FALL_MV = 60  # three steps of a reading: what less says may be its rounding, or the weather
-FRESH_MV = 100  # by so much a day's mean rises with new cells only
-FAR_DAYS = 60  # nobody knows whether cells go on so evenly for longer
+FRESH_MV = 100  # a day's mean rises by this much with new cells only
+FAR_DAYS = 60  # longer forecasts are not reliable
 
 
 @dataclass(slots=True)
 class Drain:
     """How soon a mote's cells are down to 2.7 V, if they go on as they did.
 
-    It goes by the means of whole days, so that warm days and cold nights are in each alike, and tells nothing before
-    the fall is clear. Alkaline cells fall faster at first, so it is early rather than late. Lithium cells hold their
-    voltage to the end: of them it tells nothing until too late. So it is a warning, and silence promises nothing.
+    It compares the means of whole days, since cells are warmer by day, and forecasts nothing before the fall is clear.
+    Alkaline cells fall faster at first, so the forecast is early rather than late. Lithium cells hold their voltage to
+    the end: their forecast comes too late. So no forecast is no promise.
     """
 
     days_left: float | None = None  # from the last whole day on; None: nobody can tell, or it is far away

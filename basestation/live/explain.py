@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from basestation.causality.causal_graph import ORDER, RECEIPT, Node
+from basestation.live.delivering import MS
 from basestation.live.happenings import Arrived, Delivered, Discarded, GaveUp, Happening, Name, Violation
 from basestation.live.overtakings import Out
-from basestation.live.station import MS, Station
+from basestation.live.station import Station
 from packet_formats.messages import Data
 from packet_formats.values import data_text, values_in
 
@@ -62,7 +63,7 @@ class Explanation:
 
 @dataclass
 class Passages:
-    """A sink that remembers what became of the newest messages, and can tell of each why it was held."""
+    """A sink that remembers what became of the newest messages, and explains why each was held."""
 
     station: Station
     kept: int = field(default=KEPT, kw_only=True)  # messages
@@ -106,7 +107,7 @@ class Passages:
     # ---- What it has seen ----
 
     def explanation(self, node: Node) -> Explanation:
-        """Tell why; the message must have come."""
+        """Why a message was held; it must have come."""
         passage = self._passage(node)
         assert passage is not None
         delivered = passage.delivered
@@ -233,7 +234,7 @@ class Witness(Passages):
             self.stop()
 
     def explain(self) -> Explanation:
-        """Tell why; the message must have come."""
+        """Why a message was held; it must have come."""
         assert self.found is not None
         return self.explanation(self.node(self.found.note.name) or self.found)
 

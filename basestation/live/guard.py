@@ -1,6 +1,6 @@
 """The guard of a network with a key: nothing that has a wrong MIC, or is played again, goes on to the station.
 
-It looks at a frame before anybody acts on it and gives a verdict. Times come from the timeline, in cycles with the
+It gives a verdict on each frame before the frame has any effect. Times come from the timeline, in cycles with the
 network's round above its 32 bits; what it remembers of each mote is bounded.
 """
 
@@ -24,16 +24,16 @@ REMEMBERED = 128  # payloads of each mote: fewer than a round of its sequence, i
 # Beacons that wait for their proofs, each known by gateway, sender, number and MIC. To push one out, a stranger would
 # have to send as many between it and its proof: no line carries that.
 PENDING = 1024
-OTHERS = 16  # gateways; ids beyond the motes' are theirs, and a liar may take any number of them
+OTHERS = 16  # gateways; ids beyond the motes' are theirs, and an attacker may use any number of them
 STRAY_BYTES = 8  # of a digest
 LONG_AGO = -(1 << 62)
 PENDING_NS = 10_000_000_000  # a proof follows its beacon at once; later it is another one's
-PROOF_NS = 2_000_000_000  # so long after its beacon a proof comes at most: the sender tries for a second
+PROOF_NS = 2_000_000_000  # a proof comes at most this long after its beacon: the sender tries for a second
 COPY_NS = 10_000_000_000  # a copy on another way comes within this time; later it is played again
 FRESH = 60 * CRYSTAL_HZ  # cycles by which the time in a health report may differ from ours
-SETTLING_NS = 30_000_000_000  # after the time started afresh, messages of the time before are still about
-LATE_WINDOWS = 2  # of a clock: a message or a copy that took longer than delta allows is no stranger's
-TIMES_BEFORE = 2  # that are remembered so long
+SETTLING_NS = 30_000_000_000  # after the time started afresh, messages from before the reset may still arrive
+LATE_WINDOWS = 2  # of a clock: a message or a copy that took longer than delta allows is not forged
+TIMES_BEFORE = 2  # that are remembered during that time
 WINDOWS = 3  # of a clock, or periods of 16 s, that are tried where the time is a guess
 
 
@@ -50,9 +50,9 @@ class Verdict(Enum):
 
 
 WORDS = {
-    Verdict.FORGED: "its MIC is wrong: whoever sent it has not the network's key",
-    Verdict.REPLAYED: "it is an old message, played again",
-    Verdict.LATE: "it is right, but it took so long that nothing can be made of it",
+    Verdict.FORGED: "its MIC is wrong: the sender lacks the network key",
+    Verdict.REPLAYED: "it is an old message, sent again",
+    Verdict.LATE: "it is right, but it took too long to be read",
     Verdict.UNCHECKED: "its MIC cannot be checked: the network's time is not known yet, or it is of the time before",
 }
 
@@ -88,7 +88,7 @@ class Guard:
         self._before: deque[tuple[int, int, int]] = deque(maxlen=TIMES_BEFORE)
 
     def remember(self, strays: Iterable[tuple[int, bytes]]) -> None:
-        """What was let in before we began: it is played again if it comes now."""
+        """Strays that were let in before this run: if one comes now, it is replayed."""
         for mote, name in strays:
             _first_seen(self._strays, mote, name, LONG_AGO)
 
@@ -244,7 +244,7 @@ class Guard:
         return Verdict.GOOD
 
     def _round_of(self, payload: bytes, health: Health, expected: int | None) -> int | None:
-        """The round of a report's time by its MIC, None if that is wrong. All are tried: an old one is told so."""
+        """The round of a report's time by its MIC, None if that is wrong. All rounds are tried: it may be old."""
         first = 0 if expected is None else expected
         for step in range(ROUNDS if health.in_sync else 1):
             if self._seal.health(payload, health, first - step) == health.mic:
@@ -254,7 +254,7 @@ class Guard:
     def _is_news(
         self, health: Health, last: Health | None, epoch: int | None, cycles: int | None, sure: bool
     ) -> bool:
-        """Whether a report is not an old one: by its time if that can be compared, else by what it counts.
+        """Whether a report is new: by its time if that can be compared, else by its counters.
 
         `sure`: the time is no guess. Then one far ahead is older than 18 hours, half a round of 32 bits; else our clock
         may have stood still, and what it counts decides.
@@ -305,8 +305,8 @@ class Guard:
     ) -> tuple[Verdict, Beacon | None, int]:
         """The verdict on a proof, and if it proves a beacon, that and when it came. `now`: epoch and cycles, if known.
 
-        Where no beacon of its sender and number has just come, its own may be lost: it tells nothing, and is good. An
-        answer has the number of the beacon before.
+        Where no beacon of its sender and number has just come, its own may be lost: the proof is good and
+        proves no beacon. An answer has the number of the beacon before.
         """
         name = gateway, proof.sender, proof.sequence
         beacon, came_ns = self._beacons.get((*name, proof.mic), (None, 0))
@@ -325,15 +325,15 @@ class Guard:
 
 
 def rounds_ahead(beacon: Beacon, now: tuple[int, int] | None) -> int:
-    """By how many rounds a beacon is ahead of the time, negative: behind; 0: by less than half a round, or nobody knows
-    the time of its epoch."""
+    """By how many rounds a beacon is ahead of the time, negative: behind; 0: less than half a round, or the
+    time of its epoch is unknown."""
     if now is None or beacon.epoch != now[0]:
         return 0
     return rounds_later(beacon.round, round_at(beacon.time, now[1]))
 
 
 def limit_others(motes: int, *known: dict[int, Any]) -> None:
-    """Let each of these remember the newest few nodes alone that are no motes."""
+    """Keep only the newest few nodes in each of these that are not motes."""
     for nodes in known:
         if len(nodes) > OTHERS:
             for node in [node for node in nodes if node >= motes][:-OTHERS]:

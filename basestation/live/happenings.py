@@ -1,7 +1,6 @@
 """What happens at the base station, as plain values: the station gives them, sinks take them.
 
-Nobody changes one. They are not frozen all the same: a frozen one takes seven times as long to make, and every frame
-makes some.
+They are never changed, but not frozen: making a frozen one takes seven times as long, and every frame makes some.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Happening:
 
 @dataclass(slots=True)
 class Arrived(Happening):
-    """A frame that was read. `cycles` is when it was heard; `name` and `number` are for data alone.
+    """A frame that was read. `cycles` is when it was heard; only data has a `name` and a `number`.
 
     `copy`: the same data or health message had come over another way.
     """
@@ -50,7 +49,7 @@ class Arrived(Happening):
     name: Name | None = None
     number: int = 0  # which arrival of the run, from 1; copies have none
     copy: bool = False
-    differs: bool = False  # from one that came before under its name: somebody else sent one of the two
+    differs: bool = False  # from one that came before under its name: another sender sent one of the two
     proves: Beacon | None = None  # of a proof: the beacon that it shows to be genuine
 
 
@@ -68,8 +67,8 @@ class Delivered(Happening):
     overdue_ms: float  # how much later than its deadline it left, on the host's clock
     late: bool
     in_sync: bool
-    concurrent: bool = False  # its rule saw that something had left which neither led to it nor came of it
-    tentative: bool = False  # it was told of before, by a `Tentative`
+    concurrent: bool = False  # a concurrent message was delivered first
+    tentative: bool = False  # a `Tentative` showed it before
     differs: bool = False  # as in `Arrived`
 
     @property
@@ -85,7 +84,7 @@ class Tentative(Happening):
     name: Name
     data: Data
     number: int  # as it arrived
-    place: int  # where it would be delivered if nothing more came; 0 where too many are held to tell
+    place: int  # where it would be delivered if nothing more came; 0 where too many are held to find it
     missing: tuple[str, ...]
     text: str
 
@@ -144,7 +143,7 @@ class Reboot(Happening):
 
 @dataclass(slots=True)
 class Restarted(Happening):
-    """A mote's or a gateway's health tells that it has started again, and why."""
+    """A node has started again, and why, by its health report."""
 
     node: int
     boots: int
@@ -197,7 +196,7 @@ class Acknowledged(Happening):
 
 @dataclass(slots=True)
 class Note(Happening):
-    """Something the person at the terminal should know, once."""
+    """A remark for the person at the terminal."""
 
     text: str
 

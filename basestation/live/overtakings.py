@@ -1,14 +1,14 @@
 """Causality violations on real hardware, counted as they happen and explained in words.
 
-The causal graph tells what surely led to each message. An order's `reach` is the newest message of each mote that led
+The causal graph has what surely led to each message. An order's `reach` is the newest message of each mote that led
 to any that came out in it; a message within reach was overtaken by an effect of its own. A message may arrive after
-one that names it: then what that shows of messages already out is counted as well. So many violations there are *at
-least*.
+one that names it: then what that shows of messages already out is counted as well. These violations are *at least*
+all that there are.
 
-A stamp need not name all causes: the barrier's leaves out what is older than WIN, a clock names nothing. But it tells
-when a message was sent, and up to when something unnamed may have led to it. A message that comes out after another one
-that it may have led to so is *possibly* overtaken, and there are *at most* so many more. All others are checked fully.
-Both go by the real places in the order.
+A stamp need not name all causes: the barrier's leaves out what is older than WIN, a clock names nothing. But it says
+when a message was sent, and until when unnamed causes of it may have been sent. A message that comes out after
+another one that it may have led to is *possibly* overtaken: these are *at most* the rest. All others are checked fully.
+Both counts use the real places in the order.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Overtakings:
         self._recent: deque[Out] = deque()
         self._newest_heard = LONG_AGO
         self.arrival, self.delivery = OrderCount("arrival", motes), OrderCount("delivery", motes)
-        self._unordered = 0  # delivered ones of which nobody knows when they were sent
+        self._unordered = 0  # delivered ones whose time of sending is unknown
 
     def arrived(
         self, message: Message, name: Name, data: Data, heard: int, cycles: int

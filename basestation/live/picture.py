@@ -28,7 +28,7 @@ MS = 1_000_000
 
 def take_picture(station: Station, mono_ns: int) -> Snapshot:
     """All that views show, as it is at `mono_ns`."""
-    timeline, alarms = station.timeline, station.alarms
+    timeline, alarms, leaving = station.timeline, station.alarms, station.leaving
     reached = timeline.clock.at(mono_ns)
     return Snapshot(
         mono_ns=mono_ns,
@@ -43,12 +43,12 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         arrival=_order_view(station.violations.arrival),
         delivery=_order_view(station.violations.delivery),
         received=station.received,
-        delivered=station.delivered,
-        held=station.held,
-        forced=station.forced,
+        delivered=leaving.delivered,
+        held=leaving.held,
+        forced=leaving.forced,
         strange=station.reasons.total(),
         rate=station.rate.at(mono_ns),
-        hold=station.holds.view(),
+        hold=leaving.holds.view(),
         motes=tuple(
             mote_view(mote, counts, mono_ns, alarms.of(mote, MOTE), station.deployment.network)
             for mote, counts in sorted(station.motes.items())
@@ -60,10 +60,10 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         queue=tuple(_held_view(station, one, mono_ns) for one in station.observer.pending()[:SHOWN]),
         alarms=alarms.texts(),
         policies=station.deployment.scheme.policies,
-        noticed=RuleCounts(**station.noticed),
+        noticed=RuleCounts(**leaving.noticed),
         tolerate=station.tolerate,
         ledger=_ledger_view(station) if station.tolerate is not None else None,
-        final_on_arrival=1 - station.tentative / station.named if station.named else None,
+        final_on_arrival=1 - leaving.tentative / leaving.named if leaving.named else None,
         refused=_refused(station),
         unordered=_why_unordered(station, reached is not None),
     )
@@ -82,7 +82,7 @@ def _refused(station: Station) -> dict[str, int] | None:
 
 
 def _why_unordered(station: Station, time_known: bool) -> str:
-    """Why no message that came has a time, which its stamp needs; empty if one has. Numbers alone need none."""
+    """Why no message has the time that its stamp needs; empty if one has. Policies by number need no time."""
     counts, received = station.motes.values(), station.received
     needed = station.deployment.scheme.has_clock and station.policy != SEQUENCE
     untimed, early = sum(one.untimed for one in counts), sum(one.out_of_sync for one in counts)
@@ -110,7 +110,7 @@ def _held_view(station: Station, pending: Pending, mono_ns: int) -> HeldView:
     if station.observer.timed:
         why = _why_timed(station, pending)
     else:
-        why = station.why_waits(pending, station.names(pending.missing))
+        why = station.leaving.why_waits(pending, station.leaving.names(pending.missing))
     return HeldView(
         name=str(held.name),
         source=held.name.source,

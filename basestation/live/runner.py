@@ -27,7 +27,7 @@ TERMINAL = "from the terminal"
 IDLE_NS = 10 * SECOND  # between two idle records of a gateway in the log, if no message left by them
 NEVER = 1 << 62
 LOOK_NS = SECOND  # between two looks at the lines' counters and the disk
-BUSY_NS = SECOND  # later, if there is always something to do first, the disk alone is looked at
+BUSY_NS = SECOND  # under constant load, check only the disk, this much later
 
 
 class LineLog(Protocol):
@@ -63,12 +63,12 @@ class Stage:
         return self.station.snapshot(self.now())
 
     def set_policy(self, name: str, phi: int, tolerate: float | None = None, by: str = TERMINAL) -> None:
-        """`by` says who wants it: the views tell if it is not the person at the terminal."""
+        """`by`: who asked for it; views show it unless it was the person at the terminal."""
         self._change(PolicyChange(self.now(), 0, name, phi, tolerate))
         self.remark(f"{by}: policy {name}", shown=by != TERMINAL)
 
     def remark(self, text: str, shown: bool = True) -> None:
-        """Tell the people at the terminal something, such as who changed what; a live run's log keeps it."""
+        """Show a remark at the terminal, such as who changed what; a live run's log keeps it."""
         if shown:
             self.tell([Note(self.now(), time.time_ns(), text)])
 
@@ -213,7 +213,7 @@ class Runner(Stage):
         if not self._lines.empty():
             if self._live and now >= self._next_look + BUSY_NS:
                 self._next_look = now
-                self._tell_disk(now)  # of lines nothing: what is queued came before
+                self._tell_disk(now)  # the lines are left out: what is queued came before
             return self._lines.get_nowait()
         if self._live and now >= self._next_look:
             self._look_around(now)
@@ -246,7 +246,7 @@ class Runner(Stage):
             await asyncio.sleep(0)
 
     def _look_around(self, now: int) -> None:
-        """Tell the station of what no packet tells: bytes without a frame, a disk that is full."""
+        """Pass to the station what is not in packets: bytes without a frame, a full disk."""
         self._next_look = now + LOOK_NS
         for gateway, watch in enumerate(self._watches):
             if unread := watch.unread(now):
@@ -254,7 +254,7 @@ class Runner(Stage):
         self._tell_disk(now)
 
     def _tell_disk(self, now: int) -> None:
-        self.tell(self.station.note_disk(self._disk.fault(now), now, time.time_ns()))
+        self.tell(self.station.alarms.disk(self._disk.fault(now), now, time.time_ns()))
 
     def _count(self, gateway: int, unread: int = 0) -> LineCount:
         return LineCount(gateway, time.monotonic_ns(), time.time_ns(), unread)
@@ -292,7 +292,7 @@ class Runner(Stage):
         self.tell(happenings)
 
     def _keep(self, line: Line) -> int | None:
-        """A log that can't be written stops nothing, but everybody hears of it."""
+        """A log that can't be written stops nothing, and is reported."""
         if self._log is None:
             return None
         try:
@@ -348,7 +348,7 @@ class Runner(Stage):
 
 
 def _is_cancelled() -> bool:
-    """Whether it is us who were cancelled, and not somebody we waited for."""
+    """Whether this task was cancelled, and not one that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

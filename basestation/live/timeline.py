@@ -25,7 +25,9 @@ from packet_formats.seal import reading_window
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, encode_packet
 
 FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard record
-OLD_EPOCH_NS = 10_000_000_000  # so long after the last record of the present epoch, an older one is believed
+OLD_EPOCH_NS = (
+    10_000_000_000  # after this long without a record of the present epoch, an older epoch is believed
+)
 
 
 # What a packet is: an acknowledgement, a frame with its message, or nothing that can be read, and why.
@@ -47,7 +49,7 @@ class PacketReader:
 
 
 class TimedFrame(NamedTuple):
-    """A packet of a line, with its record, and the cycles at which it was heard; None where nobody knows.
+    """A packet of a line, with its record, and the cycles at which it was heard; None if unknown.
 
     Without a record the cycles are a guess, which may be too early: by `Deployment.late_guess` at most, if
     `Timeline.guesses_hold`, and no beacon is later than half of that.
@@ -61,7 +63,7 @@ class TimedFrame(NamedTuple):
     cycles: int | None = None
     happenings: Sequence[Happening] = ()  # what it shows of the clock and of its gateway
     verdict: Verdict = Verdict.GOOD  # of the guard, in a network with a key
-    posed: bool = False  # a gateway's own record that came by air: somebody poses as the gateway
+    posed: bool = False  # a gateway's own record that came by air: it is forged
     proves: Beacon | None = None  # by a proof, in a network with a key
 
 
@@ -91,7 +93,7 @@ class Timeline:
         self._rounds: int | None = None  # of the network above those of our cycles; None: not known
 
     def remember(self, strays: Iterable[tuple[int, bytes]]) -> None:
-        """Messages without a time that were let in before a run began; without a key nobody asks."""
+        """Messages without a time that were let in before a run began; only the guard needs them."""
         if self.guard is not None:
             self.guard.remember(strays)
 
@@ -159,8 +161,8 @@ class Timeline:
         return ClockChanged(*self.now, None, "sleep", f"this machine slept {slept_ns / 1e9:.0f} s")
 
     def read(self, arrival: Arrival, guess: int | None = None) -> TimedFrame:
-        """A packet of a line. `advance` has been told of its time. `guess`: the time of reception that a log notes for
-        a frame without a record."""
+        """A packet of a line; call `advance` before. `guess`: when it was heard, as a log notes it for a frame without
+        record."""
         frame, message, error = self._reader.read(arrival.packet)
         counts = self.gateway(arrival.gateway)
         if not isinstance(frame, ActiveMessage) or message is None:
@@ -214,7 +216,7 @@ class Timeline:
         return TimedFrame(frame, idle, happenings=self._tell_reading(arrival, counts, reading))
 
     def _is_own(self, message: Message | Unknown) -> bool:
-        """Whether a gateway alone makes it, for its host: what was heard on the air is not that."""
+        """Whether only a gateway makes it, for its host: such a message heard on the air is forged."""
         return isinstance(message, Status) or (isinstance(message, Health) and message.source >= self._motes)
 
     def _unpaired(
@@ -243,7 +245,7 @@ class Timeline:
         frame: ActiveMessage,
         message: Message | Unknown,
     ) -> TimedFrame:
-        """The same in a network with a key: what is forged tells no time, nor anything of its gateway."""
+        """The same in a network with a key: a forged frame changes neither time nor gateway."""
         mono_ns, gateway = arrival.mono_ns, arrival.gateway
         cycles = self.clock.guess(gateway, mono_ns, self._late)
         latest = self._whole(None if cycles is None else cycles + self._late)
@@ -365,7 +367,7 @@ class Timeline:
         return []
 
     def _enter_epoch(self, arrival: Arrival, epoch: int) -> list[Happening]:
-        """A newer root epoch is a new time; an older one is a straggler's, unless nobody is left of the present one."""
+        """A newer root epoch is a new time; an older one is a straggler's, unless the present one has ended."""
         before = self.epoch
         if epoch == before:
             self._epoch_ns = arrival.mono_ns
@@ -384,7 +386,7 @@ class Timeline:
         return [ClockChanged(*self.now, arrival.gateway, "epoch", text)]
 
     def _time_before(self, mono_ns: int) -> tuple[int, int] | None:
-        """The time as it is known before a record may change it; for the guard alone."""
+        """The time before a record changes it; only the guard needs it."""
         return None if self.guard is None else self.network_time(mono_ns)
 
     def _note_foreign(self, arrival: Arrival, counts: GatewayCounts) -> list[Happening]:

@@ -1,4 +1,4 @@
-"""What the runner looks at: bytes on a line that are no frames, the disk that holds the log, whether we slept."""
+"""What the runner looks at: bytes on a line without frames, the disk that holds the log, sleep of this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LineWatch:
         self._told = False
 
     def unread(self, mono_ns: int) -> int:
-        """The bytes that came for a while without a frame, told once; else 0."""
+        """The bytes that came for a while without a frame, once; else 0."""
         counters = self._counters
         if counters.frames != self._frames:
             self._frames, self._fed = counters.frames, counters.fed
@@ -43,7 +43,7 @@ class LineWatch:
 
 
 def suspended_ns() -> int:
-    """How long this machine was suspended so far, where the system tells: its monotonic clock stands still then."""
+    """How long this machine was suspended so far, where the system knows: its monotonic clock stands still then."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return 0 if clock is None else time.clock_gettime_ns(clock) - time.monotonic_ns()
 
@@ -63,8 +63,8 @@ class SleepWatch:
         self._until = max(until_ns, self._began)
 
     def slept(self) -> int:
-        """The rest is over: how long it was, in ns, if this machine slept or woke us late; else 0. Nobody knows when in
-        the rest the sleep began, so all of it counts."""
+        """The rest is over: how long it was, in ns, if this machine slept or woke us late; else 0. When in
+        the rest the sleep began is unknown, so all of it counts."""
         before, self._suspended = self._suspended, suspended_ns()
         self.suspended = self._suspended - before
         awake = time.monotonic_ns() - (time.process_time_ns() - self._worked)

@@ -1,10 +1,11 @@
 """A serial forwarder: many clients on one base station, of TinyOS 1.x and 2.x, each on its own port.
 
-Nobody waits for a client. Each has a buffer of its own, and is dropped when that is full. What a client sends is read
-no faster than a gateway could take it. A client that sends too many wrong messages is dropped, too. Where all places
-are taken, one who has not greeted makes room for a newcomer, or one of the address that has most places.
+A slow client delays no other: each has a buffer, and is dropped when that is full. What a client sends is read no
+faster than a gateway could take it. A client that sends too many invalid messages is dropped, too. When all places are
+taken, a client that has not greeted makes room for a newcomer, or one of the address that has most places.
 
-Clients of other machines only read, unless told otherwise. Whoever sends is told of, with the address.
+Clients of other machines only read, unless `control` is set. Each message that a client sends is reported with the
+client's address.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class _Client:
 class Forwarder:
     """A sink that forwards each packet to the clients of its TinyOS version.
 
-    `send` is called with each packet of a client, from its type byte on. It may raise `SourceError`. `sent` is told of
-    each that was sent. `control`: clients of other machines may send, too.
+    `send` is called with each packet of a client, from its type byte on. It may raise `SourceError`. `sent` is called
+    for each that was sent. `control`: clients of other machines may send, too.
     """
 
     def __init__(
@@ -196,7 +197,7 @@ class Forwarder:
             client.abort()
 
     def _make_room(self, newcomer: _Client) -> bool:
-        """Drop one who keeps a place for nothing; False if there is none."""
+        """Drop a client that makes no use of its place; False if there is none."""
         now = asyncio.get_running_loop().time()
         strangers = [client for client in self._connected if not client.greeted]
         crowded = crowd((client.host for client in self._connected), newcomer.host)

@@ -39,7 +39,7 @@ class Source(Protocol):
     counters: FrameCounters  # every byte that the source saw
 
     async def open(self) -> None:
-        """Open it for the first time; `SourceError` if that fails. `lines` does it if nobody has."""
+        """Open it for the first time; `SourceError` if that fails. `lines` opens it if it is not open."""
 
     def lines(self) -> AsyncIterator[Line]:
         """The packets and gaps, until the source ends, if it does. A lost line is a `Gap`, not an error."""
@@ -157,12 +157,12 @@ def split_host(where: str) -> tuple[str, str | None]:
 
 
 def port_number(digits: str) -> int | None:
-    """The TCP port in a text, where 0 is any free one; None if it is no port."""
+    """The TCP port in a text, where 0 is any free one; None if it is not a port."""
     return int(digits) if digits.isdecimal() and len(digits) <= 5 and int(digits) < 65536 else None
 
 
 def check_sendable(packet: bytes) -> None:
-    """Refuse bytes that are no packet, or that a gateway would corrupt on the air."""
+    """Refuse bytes that are not a packet, or that a gateway would corrupt on the air."""
     try:
         decode_packet(packet)
     except PacketError as error:

@@ -28,7 +28,7 @@ def now() -> Moment:
 
 
 def stamped(data: bytes, since: Moment | None = None) -> TimedBytes:
-    """A chunk of bytes that came just now or, if nobody read for a while, some time after `since`.
+    """A chunk of bytes that came just now or, after a while without reading, some time after `since`.
 
     In that case it gets the earliest possible time: the observer may then wait too long, but never too short.
     """
@@ -45,7 +45,7 @@ class Link(Protocol):
         """Send all of it within a second or so, or raise `LineLost`."""
 
     async def close(self) -> None:
-        """Close the line. Whoever waits in `receive` gets `LineLost`."""
+        """Close the line. A waiting `receive` raises `LineLost`."""
 
 
 class Inbox:

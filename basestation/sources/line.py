@@ -56,7 +56,7 @@ class LineSource:
         self._closed = asyncio.Event()
 
     async def open(self) -> None:
-        """Connect. With the option `patient` a failure is no error: `lines` goes on trying."""
+        """Connect. With the option `patient` a failure raises nothing: `lines` goes on trying."""
         try:
             await self._dial()
         except SourceError as error:
@@ -108,7 +108,7 @@ class LineSource:
             raise SourceError(f"{self.text}: not sent: {lost}") from None
 
     async def finish(self) -> bool:
-        """Close, and say whether the other end is known to have read all that was sent. Only TCP can tell."""
+        """Close, and return whether the other end is known to have read all that was sent: with TCP only."""
         self._closed.set()
         link = self._connection.link if self._connection else None
         known = isinstance(link, TcpLink) and await link.finish()
@@ -140,7 +140,7 @@ class LineSource:
                 await connection.link.send(acks)
 
     async def _is_over(self) -> bool:
-        """Whether the other end has come to its own end, in order: that is no loss."""
+        """Whether the other end has ended in order, which is not a loss."""
         return False
 
     async def _reconnect(self) -> bool:

@@ -34,7 +34,7 @@ BAUD = (
 )  # a board that has a row is what its row says
 MOST_DIGITS = 8  # of a speed: no UART is faster
 CHUNK = 4096
-CHUNKS_AHEAD = 32  # read before anybody takes them; beyond that the kernel's buffer fills
+CHUNKS_AHEAD = 32  # read ahead; beyond that the kernel's buffer fills
 WAIT_SECONDS = 0.2  # between two looks at whether to stop
 SEND_SECONDS = 1.0
 GONE = "the port is gone: unplugged, or another program uses it"

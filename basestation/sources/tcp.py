@@ -20,7 +20,7 @@ AT_ONCE = 256 * 1024  # bytes that the event loop reads at one go; less means th
 
 
 class TcpLink(asyncio.Protocol):
-    """A link over TCP. It stamps bytes when the event loop delivers them, and stops reading while nobody takes them."""
+    """A link over TCP. It stamps bytes as the event loop delivers them, and stops reading while nothing takes them."""
 
     def __init__(self) -> None:
         self.inbox = Inbox()
@@ -134,7 +134,7 @@ def keep_alive(connection: socket.socket) -> None:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an IP address is this machine's own, which nobody else can reach."""
+    """Whether an IP address is this machine's own, out of reach for others."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

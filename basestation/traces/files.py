@@ -124,7 +124,7 @@ def _run_of(table: pa.Table) -> str:
 
 
 def open_table(source: Any) -> pq.ParquetFile:
-    """Open a Parquet file. Reads check its sums. A footer with names that are no text is damaged as any other is."""
+    """Open a Parquet file. Reads check its sums. A footer with names that are not text counts as damaged."""
     try:
         return pq.ParquetFile(source, page_checksum_verification=True)
     except UnicodeDecodeError as error:

@@ -10,8 +10,8 @@ from basestation.traces.files import TraceError
 
 
 def numbered_by(events: pa.Table | pa.RecordBatch) -> str:
-    """The column of these events that tells a mote's messages apart. Older tables have only the sequence, which a mote
-    uses again after a reboot."""
+    """The column of these events that distinguishes a mote's messages. Older tables have only the sequence, which
+    repeats after a reboot."""
     has_numbers = "number" in events.schema.names and not events["number"].null_count
     return "number" if has_numbers else "sequence"
 

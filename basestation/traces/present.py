@@ -50,8 +50,7 @@ def _entries(found: Sequence[str]) -> int:
 
 
 def names_in(found: Sequence[str], entries: int) -> list[str]:
-    """The columns of a table of messages in the format that `found` seems to have, if its stamps have so many
-    entries."""
+    """The columns of a table of messages in the format that `found` seems to have; its stamps have `entries`."""
     names: list[str] = schema.messages_schema().names
     if "r" in found:
         at = names.index(STAMP)
@@ -94,7 +93,7 @@ def _old_stamp(table: pa.Table, part: str) -> pa.ChunkedArray:
 
 def wrong_column(found: pa.Schema, wanted: str, of: pa.Schema) -> str | None:
     """Why a wanted column can't be read from a file with the columns `found`: it is missing, or holds other values, or
-    nobody knows which one is meant."""
+    it is ambiguous."""
     twice = [name for name in dict.fromkeys(found.names) if found.names.count(name) > 1]
     if twice:
         return f"the column {twice[0]} is there twice"

@@ -147,7 +147,7 @@ def values_column(data: NDArray[np.uint8], layout: DataLayout) -> pa.Array:
 
 
 def age_columns(rows: NDArray[np.void], layout: DataLayout) -> dict[str, Any]:
-    """The columns that tell how old events were, of rows of `bulk.data_dtype`; none where messages do not say it."""
+    """The columns of the ages of events, of rows of `bulk.data_dtype`; none where messages have no age."""
     if not layout.has_age:
         return {}
     ages, codes = np.array([layout.age_ms(code) for code in range(256)], np.int32), rows["event_age"]

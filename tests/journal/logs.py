@@ -8,10 +8,8 @@ from basestation.journal.decision import Decision, Fate
 from basestation.journal.reader import JournalHole, read_journal, read_segment
 from basestation.journal.record_format import (
     Ending,
-    Header,
     Record,
     RecordKind,
-    encode_header,
     encode_record,
     end_mark,
 )
@@ -143,17 +141,3 @@ def put_behind(path: Path, more: list[Record]) -> int:
     raw = b"".join(encode_record(record, segment.salt) for record in more)
     path.write_bytes(segment.raw[:at] + raw + end_mark(after, Ending.CLOSED, 0, 0, segment.salt))
     return at
-
-
-def write_version_1(folder: Path, lines, run="run-1", **header):
-    """A journal of one segment, as the first version of the format had it."""
-    folder.mkdir(parents=True)
-    raw = encode_header(Header(**{"run": run, "site": "", "deployment": "", "sources": ()} | header, **FIRST))
-    for number, line in enumerate(lines):
-        raw += encode_record(
-            Record(number, RecordKind.FRAME, line.gateway, line.mono_ns, line.wall_ns, line.packet)
-        )
-    (folder / "000000.cwj").write_bytes(raw)
-
-
-FIRST = {"started_wall_ns": 0, "segment": 0, "first": 0}

@@ -323,7 +323,7 @@ def test_another_version_is_not_read(tmp_path, monkeypatch):
     with monkeypatch.context() as later:
         later.setattr(journal_records, "VERSION", 3)
         write(tmp_path, [Arrival(0, 1, 2, b"x")])
-    with pytest.raises(JournalError, match="format 3, this version reads formats 1 and 2"):
+    with pytest.raises(JournalError, match="format 3, this version reads format 2"):
         read_journal(tmp_path)
 
 

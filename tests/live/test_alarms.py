@@ -392,7 +392,8 @@ def test_a_new_root_epoch_is_an_alarm_for_a_while():
 def test_a_fault_of_the_disk_is_told_once():
     station = Station(SETUP)
     told = [
-        station.note_disk(fault, at, WALL + at) for at, fault in enumerate(("", "full", "fuller", "", ""), 1)
+        station.alarms.disk(fault, at, WALL + at)
+        for at, fault in enumerate(("", "full", "fuller", "", ""), 1)
     ]
     assert [seen(found) for found in told] == [[], [("disk", 0, True)], [], [("disk", 0, False)], []]
     assert told[3][0].text == "over: fuller"

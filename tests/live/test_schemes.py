@@ -17,7 +17,7 @@ from basestation.causality.order import Message, Stamp
 from basestation.cli.listen import command as listen
 from basestation.cli.replay import command as replay
 from basestation.deployed import rule_of, scheme_of
-from basestation.live import station as station_module
+from basestation.live import delivering
 from basestation.live.counters import RuleCounts
 from basestation.live.happenings import Delivered, Discarded, GaveUp, Reboot
 from basestation.live.station import Station
@@ -274,7 +274,7 @@ def test_what_comes_too_late_is_discarded_and_said():
     live.hear(113, old)
     (discarded,) = live.of(Discarded)
     sent, end, heard = EARLIER + 100, EARLIER + 112, EARLIER + 113
-    assert discarded.text == f"sent at tick {sent}, of use until {end}, heard of at {heard}"
+    assert discarded.text == f"sent at tick {sent}, of use until {end}, heard at {heard}"
     assert live.out() == []
     shot = live.station.snapshot(0)
     assert (shot.held, shot.noticed.discarded, shot.motes[0].late) == (0, 1, 1)
@@ -372,7 +372,7 @@ def test_boots_that_flip_with_every_message_break_nothing(scheme):
 
 def test_messages_that_name_each_other_are_let_go_before_there_are_too_many(monkeypatch):
     """One lost message, and a time to give up in that never comes: the first go early, and are counted."""
-    monkeypatch.setattr(station_module, "MOST_NAMED", 50)
+    monkeypatch.setattr(delivering, "MOST_NAMED", 50)
     live = Live(deployment("sequence", observer={"give_up": 1 << 30}))
     for number in range(400):
         if number != 5:

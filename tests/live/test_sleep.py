@@ -140,7 +140,7 @@ def test_no_timer_runs_over_a_sleep_before_waiting_bytes_are_read():
 
     async def scene() -> None:
         running = asyncio.create_task(Runner(station, [source], [seen]).run())
-        await until(lambda: station.held == 1)
+        await until(lambda: station.leaving.held == 1)
         time.sleep(2)  # nothing of this process runs
         await running
 

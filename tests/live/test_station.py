@@ -22,7 +22,7 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
@@ -373,7 +373,7 @@ def test_what_cannot_be_read_is_reported_and_counted():
     assert len(texts) == 4
     assert "unknown packet type" in texts[0]
     assert "another layout" in texts[1]
-    assert "no mote of this deployment" in texts[3]
+    assert "not a mote of this deployment" in texts[3]
     snapshot = station.snapshot(SECOND)
     assert snapshot.strange == snapshot.gateways[0].strange == 4
     assert snapshot.motes == ()

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.arrivals import Line, LineCount
-from basestation.live import overtakings
-from basestation.live import station as station_module
+from basestation.live import delivering, overtakings
 from basestation.live.guard import OTHERS
 from basestation.live.happenings import (
     Alarm,
@@ -190,9 +189,9 @@ def test_who_speaks_as_ever_new_gateways_does_not_fill_the_memory():
     motes = SETUP.network.motes
     play(station, [arrival(health(1, 0, SETUP), 1)])
     play(station, [arrival(health(source, 0, SETUP), source * 10**9) for source in range(motes, 500)])
-    assert 1 in station._boots
-    assert len(station._boots) == len(station._booted_ns) == 1 + OTHERS
-    assert max(station._boots) == 499
+    assert 1 in station._reports._boots
+    assert len(station._reports._boots) == len(station._reports._reported_ns) == 1 + OTHERS
+    assert max(station._reports._boots) == 499
 
 
 def test_memory_is_bounded_while_no_time_is_known(monkeypatch):
@@ -350,7 +349,7 @@ def test_a_mote_built_for_another_layout_is_told_by_its_health():
 
 def test_a_flood_of_anything_leaves_memory_bounded(monkeypatch):
     """Thousands of frames at one instant, from few motes, in any order, between random bytes."""
-    monkeypatch.setattr(station_module, "MOST_HELD", 200)
+    monkeypatch.setattr(delivering, "MOST_HELD", 200)
     chance = random.Random(3)
     station, gateway = Station(SETUP, "cbd", 100), Gateway(SETUP)
     delivered = received = 0
@@ -368,7 +367,7 @@ def test_a_flood_of_anything_leaves_memory_bounded(monkeypatch):
         found += station.take(arrival(garbage, gateway.last_ns))
         delivered += len(of(Delivered, found))
         received += len([item for item in of(Arrived, found) if item.number])
-        assert station.held <= 200
+        assert station.leaving.held <= 200
     snapshot = station.snapshot(gateway.last_ns)
     assert snapshot.forced > 0
     assert snapshot.delivered == delivered

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from basestation.cli.listen import command as listen
 from basestation.cli.replay import command as replay
-from basestation.live import station as station_module
+from basestation.live import delivering
 from basestation.live.happenings import Arrived, Delivered, Discarded, Happening, Tentative
 from basestation.live.station import Station
 from packet_formats.layout import layout_of
@@ -124,7 +124,7 @@ def test_what_was_shown_and_is_discarded_by_a_new_policy_says_so():
 
 
 def test_where_very_many_wait_a_row_has_no_place(live, monkeypatch):
-    monkeypatch.setattr(station_module, "MOST_PLACED", 2)
+    monkeypatch.setattr(delivering, "MOST_PLACED", 2)
     live.hear(100, vector_data(0, 0, {}))
     for number in range(3):
         live.hear(101, vector_data(1, number, {0: 2}))

@@ -34,7 +34,7 @@ import pyarrow.parquet as pq
 
 from basestation.journal.parquet_parts import make_parts
 from spark_jobs.run import run
-from tests.journal.logs import simulated, write, write_version_1
+from tests.journal.logs import simulated, write
 from tests.soak.running import Piece, Search, draw_of, kept_folder
 from tests.soak.venom import CHANCE, JOURNALS, TABLES
 from tests.spark.test_bad_input import ON_TRACES, write_run
@@ -47,11 +47,9 @@ WITH_SPARK = 8  # one piece in eight
 
 GOOD, BAD = "good", "bad"
 LINES = {"links": ["--json"], "clocks": ["--json"], **ON_TRACES}
-UNMARKED = "journals of format 1"  # they mark no end
 JOBS = {  # by kind of input
     "traces": ["ingest", *ON_TRACES],
     "journals": ["ingest"],
-    UNMARKED: ["ingest"],
     "tables": ["links", "clocks"],
     "parts": ["watch"],  # Spark's alone
 }
@@ -76,7 +74,6 @@ def good() -> Path:
     for seed, name in enumerate((GOOD, BAD)):
         write_run(place / "traces" / name, seed)
         write(place / "journals" / name, arrivals, deployment, name, site=name, segment_bytes=9_000)
-        write_version_1(place / UNMARKED / name, arrivals, name, deployment=deployment.to_toml(), site=name)
         shutil.copytree(place / "journals" / name, place / "parts" / name)
         make_parts(place / "parts" / name, lambda fault: None)
     _call("ingest", [place / "journals", "--tables", place / "tables"])
@@ -214,8 +211,6 @@ def poisoned(draw: random.Random, place: Path, spark: bool) -> tuple[str, list[s
     if victim.suffix == ".json" and answer[0] == 1 and not answer[1] and victim.name in answer[2]:
         return name, []  # without its list the tables tell nothing
     found = wrong(answer, right, by_chance, job == "watch")
-    if kind == UNMARKED and how == "cut":  # between two records nobody can know
-        found = (fault for fault in found if "nothing was said" not in fault)
     return name, [f"{about}: {fault}" for fault in found]
 
 
