@@ -10,7 +10,7 @@ import click
 
 from basestation.causality.rules import NEVER
 from basestation.cli import common, job_options
-from basestation.cli.reading_option import reading_option
+from basestation.cli.named_values import reading_option
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison import sweep
 from basestation.comparing.comparison_table import show

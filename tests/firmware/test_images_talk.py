@@ -305,7 +305,7 @@ def test_a_gateway_that_starts_again_goes_on_with_the_networks_time(network):
     assert status[-1].boots == status[0].boots + 1
 
 
-def test_health_tells_why_a_node_started(network):
+def test_health_reports_why_a_node_started(network):
     run = network.run(
         15,
         *("at 2 reset 1", "at 2 brownout 2 0.01"),

@@ -140,7 +140,7 @@ def test_root_away_for_long(meadow):
     assert gateway.sync["conflicts"] == 0
 
 
-def test_alone_a_mote_without_root_says_that_it_is_out_of_sync(meadow):
+def test_a_single_mote_without_root_reports_that_it_is_out_of_sync(meadow):
     """No other mote follows it, so its time may differ from everyone else's."""
     world, gateway, (mote, other) = line_up(meadow, ppm=(50, -50, 20))
     watch(world, [gateway, mote, other], 120)
@@ -200,7 +200,7 @@ def test_root_restarts(meadow):
         assert all_in_sync([gateway, *motes])
 
 
-def test_root_that_hears_nobody_opens_an_epoch(meadow):
+def test_a_root_that_hears_no_mote_opens_an_epoch(meadow):
     world, gateway, motes = line_up(meadow)
     epochs: list[tuple[int, int]] = []
     world.run(30)

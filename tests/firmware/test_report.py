@@ -335,7 +335,7 @@ def test_every_setting_has_its_row(root):
     assert found <= named, found - named
 
 
-def test_the_script_says_what_is_wrong(root, require_tool, tmp_path):
+def test_the_script_names_the_fault(root, require_tool, tmp_path):
     require_tool("avr-objdump")
     (tmp_path / "x.elf").write_bytes(b"no ELF")
     words = ["python3", str(root / "firmware/scripts/stack.py"), str(tmp_path / "x.elf")]

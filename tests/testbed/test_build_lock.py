@@ -6,7 +6,7 @@ from basestation.testbed import build_lock
 from basestation.testbed.build_lock import locked
 
 
-def test_who_waits_for_another_build_says_so(tmp_path, monkeypatch):
+def test_waiting_for_another_build_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(build_lock, "TELL_AFTER", 0.01)
     told, waits, done = [], threading.Event(), threading.Event()
 

@@ -38,7 +38,7 @@ def test_the_scenario_goes_in_and_ports_come_out(fake, tmp_path):
     assert '"line":"seed 1"' in log.read_text()
 
 
-def test_an_engine_that_refuses_says_why(fake, tmp_path):
+def test_an_engine_that_refuses_gives_its_reason(fake, tmp_path):
     with emulator.start(fake("echo 'line 3: no node 7' >&2; exit 2"), "", tmp_path / "truth") as run:
         assert run.ports(1) == []
         assert run.seconds() == 0
