@@ -78,6 +78,7 @@ def found_itself(watched: Watched) -> None:
     watched.awake.clear()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("start", [0, WRAP - 100 * HZ], ids=["", "the clock wraps"])
 def test_each_level_sends_in_its_own_phase_and_nothing_after_the_end(deployment, start):
     watched = Watched(deployment, start)
@@ -117,6 +118,7 @@ def test_motes_sleep_and_everything_arrives(deployment):
     assert 0 < max(watched.awake.values()) < 0.04 * 96 * 64
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["shlc", "delta-vector"])
 def test_messages_encode_the_age_of_their_event(deployment, scheme):
     """The pauses between a mote's events are those of its timer, though its messages leave together, or, where a
@@ -154,7 +156,9 @@ class Lossy(Watched):
     ("compiler", "example", "repair"),
     [
         ("gcc", "micaz", True),
-        ("clang", "micaz", True),  # it evaluates the right side of `|=` first
+        pytest.param(
+            "clang", "micaz", True, marks=pytest.mark.wide
+        ),  # evaluates the right side of `|=` first
         pytest.param("gcc", "mica2", True, marks=pytest.mark.wide),
         pytest.param("gcc", "micaz", False, marks=pytest.mark.wide),
     ],
@@ -218,6 +222,7 @@ def test_a_gateway_and_a_mote_run_for_a_day(deployment):
     assert mote.in_sync
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", [False, True], ids=["", "key"])
 def test_what_waited_for_long_arrives(deployment, sealed, key):
     """A mote finds no network at first, and its oldest messages become older than an age can encode."""
@@ -350,6 +355,7 @@ def leds(watched: Watched) -> list[int]:
     return [mote.get("host_leds", ctypes.c_uint8) for mote in watched.motes]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("board", "key"),
     [
@@ -415,7 +421,7 @@ def all_ids(watched: Watched) -> set[int]:
     return {mote.id for mote in watched.motes}
 
 
-@pytest.fixture(params=[False, True], ids=["", "key"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.wide)], ids=["", "key"])
 def network(request, deployment, sealed):
     watched = Watched(sealed if request.param else deployment)
     found_itself(watched)
