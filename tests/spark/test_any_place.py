@@ -63,6 +63,7 @@ def content(at):
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
 
+@pytest.mark.wide
 def test_results_are_those_of_this_machine(local, elsewhere, capsys):
     work(elsewhere)
     found, wanted = content(elsewhere), content(local)
