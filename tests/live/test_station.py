@@ -328,7 +328,7 @@ def test_health_tells_why_a_node_has_restarted():
     assert [(item.node, item.boots, item.cause) for item in told] == [
         (2, 8, "brown-out"),
         (motes, 0, "watchdog, its program hung"),
-        (2, 9, "cause not told"),
+        (2, 9, "cause not reported"),
     ]
 
 
