@@ -37,7 +37,7 @@ __all__ = (
 
 
 def __getattr__(name: str) -> Any:
-    """What the API has, imported when first asked for: the commands' help needs none of it."""
+    """Import the API at its first use: the commands' help does not need it."""
     if name not in __all__:
         raise AttributeError(f"spark_jobs has no {name}")
     from spark_jobs import api

@@ -1,4 +1,4 @@
-"""The analysis as functions on DataFrames. `basestation analyse` calls what these call.
+"""The analysis as functions on DataFrames. The commands of `basestation analyse` do the same work.
 
     from spark_jobs import Choice, continuum, frames, links, messages, recommend, runs, session
 
@@ -105,7 +105,7 @@ def messages(spark: SparkSession, paths: Paths, deployment: str = "") -> DataFra
 
 
 def ingest(spark: SparkSession, paths: Paths, tables: str | Place, deployment: str = "") -> dict[str, Any]:
-    """Put journals, traces and testbed logs into tables; how much there was, and what was refused.
+    """Put journals, traces and testbed logs into tables; return the counts, and the refused paths.
 
     Eager: the tables are there when this returns.
     Keys: runs, unchanged, frames, messages, events, quarantine, refused (the reason for each path).
@@ -232,7 +232,7 @@ def watch(
 ) -> dict[str, str]:
     """Follow a folder of logs and keep the tables of `links` up to date in `out`, until interrupted.
 
-    Eager. Without `every_s`, take what is there and return. Returns the reason for each path that could not be read.
+    Eager. Without `every_s`, take the parts in the folder and return. Returns the reason for each unreadable path.
     """
     _check_seconds(window_s=window_s)
     return watching.watch(

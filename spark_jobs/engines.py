@@ -1,7 +1,7 @@
 """Where the work is done: on this machine's cores or on Spark. The functions and the numbers are the same.
 
-Spark takes ten seconds to start, so small work is done here. `chosen` decides it, in one place, and says so. Workers
-read the files themselves, which is fast, and give Spark the rows.
+Spark takes ten seconds to start, so small work is done on this machine. Only `chosen` decides this, and prints it.
+Workers read the files themselves, which is fast, and give Spark the rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Cores:
 
     @contextmanager
     def _pool(self, workers: int) -> Iterator[Executor]:
-        """Threads for one call; or processes for all, since each of them takes seconds to start."""
+        """Threads for one call; or processes for all calls, since each process takes seconds to start."""
         if not self._processes:
             with ThreadPoolExecutor(workers) as threads:
                 yield threads
@@ -122,7 +122,7 @@ def _listed(function: Callable[[Any], Iterable[pa.RecordBatch]], task: Any) -> l
 
 
 class Spark:
-    """Spark, with the same methods. Each task of ours is one of Spark's."""
+    """Spark, with the same methods. Each task is one task of Spark."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -201,7 +201,7 @@ def described(spark: SparkSession, what: str) -> Iterator[None]:
 
 
 def _slots(spark: SparkSession) -> int:
-    """The number of tasks that run at a time. Over Spark Connect, the parts into which Spark itself cuts."""
+    """The number of tasks that run at a time. Over Spark Connect, the number of partitions that Spark makes."""
     if not is_connect(spark):
         return int(spark.sparkContext.defaultParallelism)
     from pyspark.sql.functions import spark_partition_id
@@ -223,7 +223,7 @@ def equip(spark: SparkSession) -> None:
 
 
 def _told(function: Callable[[Any], Any], task: Any) -> Any:
-    """Return a fault of the input as a result: an exception in a worker would become a page of Java's."""
+    """Return a fault of the input as a result: an exception in a worker would become a page from Java."""
     try:
         return function(task)
     except JobError as fault:
@@ -256,7 +256,7 @@ class EngineOptions:
     master: str | None = None
     conf: tuple[str, ...] = ()
     workers: int | None = None
-    engine: Engine | None = None  # of a program that has one
+    engine: Engine | None = None  # given by a program that has started it
 
 
 @contextmanager

@@ -14,7 +14,7 @@ OWN_COMMANDS = ("compare",)
 
 
 class JavasErrors(io.RawIOBase):
-    """The standard error of the Java that `spark-submit` runs in. It prints ours to its standard output."""
+    """The standard error of the Java that `spark-submit` runs in. It prints Python's to its standard output."""
 
     def __init__(self) -> None:
         from pyspark import java_gateway

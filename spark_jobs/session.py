@@ -1,4 +1,4 @@
-"""The Spark session of every job. Java is checked first, and messages are for people.
+"""The Spark session of every job. Java is checked first, and each fault is one line.
 
 Under `spark-submit` its options decide. Otherwise the session is made here, on all cores of this machine unless a
 master is named.
@@ -32,13 +32,13 @@ LONGEST = 400  # of an error message
 
 
 def one_line(error: Exception) -> str:
-    """A library's error message on one line; of a long one the first sentence."""
+    """A library's error message on one line; only the first sentence of a long message."""
     text = " ".join(str(error).split())
     return text if len(text) <= LONGEST else text.partition(". ")[0][:LONGEST]
 
 
 def prepare(out: Place, option: str = "--out") -> None:
-    """Make the folder of results, and check before the work that files can be written to it."""
+    """Make the folder of results. Check before the work that files can be written there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         probe = out / f".probe-{os.getpid()}"

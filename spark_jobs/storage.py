@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
@@ -22,9 +23,11 @@ from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyarrow import fs
 
 from basestation.journal.recovery import write_whole as write_local
+from basestation.traces.files import open_table
 from spark_jobs.session import JobError, one_line
 
 # Google's library takes a minute by default to report missing credentials
@@ -135,7 +138,7 @@ class UriPath:
         return self.read_bytes().decode()
 
     def write_bytes(self, data: bytes) -> None:
-        """Object stores show an object when it is complete, so this is whole or not there."""
+        """Object stores show an object when it is complete, so a file is complete or missing."""
         with self.open("wb") as file:
             file.write(data)
 
@@ -206,7 +209,7 @@ def _opened(scheme: str, host: str, query: str) -> fs.FileSystem:
 
 
 def _s3_by_environment() -> fs.FileSystem:
-    """S3 as AWS's tools would reach it. Arrow itself does not read the endpoint's variable."""
+    """S3 with the settings of AWS's tools. Arrow itself does not read the endpoint's variable."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     told: dict[str, Any] = {"region": region} if region else {}
@@ -238,13 +241,23 @@ def listed(folder: Place, pattern: str) -> list[Place]:
 
 
 def path_of(text: str | Place) -> Path:
-    """`place`, for functions that use only those methods of a path that both kinds have."""
+    """`place`, for functions that use only the methods which both kinds of path have."""
     return cast(Path, place(text))
 
 
 def reading(path: Place) -> Any:
-    """What Arrow's readers take: a local path as it is, which is fastest, or an open file."""
+    """The argument for Arrow's readers: a local path, which is fastest, or an open file."""
     return path if isinstance(path, Path) else path.open()
+
+
+@contextmanager
+def parquet(path: Place, fault: type[Exception] = JobError) -> Iterator[pq.ParquetFile]:
+    """A Parquet file to read from. If it can't be read, `fault` names it."""
+    try:
+        with open_table(reading(path)) as file:
+            yield file
+    except (OSError, pa.ArrowException) as error:
+        raise fault(f"{path} can't be read, it is damaged or was cut off: {one_line(error)}") from None
 
 
 def arrow_file(path: Place, mode: str = "rb") -> Any:
@@ -262,7 +275,7 @@ def write_whole(path: Place, data: bytes) -> None:
 
 
 def remove_tree(path: Place) -> None:
-    """Remove a folder with all that is in it; nothing if it is not there."""
+    """Remove a folder with its content, if it exists."""
     if isinstance(path, Path):
         shutil.rmtree(path, ignore_errors=True)
     elif path.exists():

@@ -1,1 +1,1 @@
-"""What is computed of logs and traces: functions over arrays, tables and plain data. No Spark, no engine, no files."""
+"""Computations over logs and traces, as arrays, tables and plain data. No Spark, no engine, no files."""

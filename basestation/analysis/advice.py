@@ -1,4 +1,4 @@
-"""What to take: the smallest stamp and the shortest wait that keep a trace's violations within a tolerance."""
+"""The recommendation: the smallest stamp and the shortest wait that keep a trace's violations within a tolerance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAME = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: how violations are counted, how many are tolerated, and what else is wanted.
+    """The user's question: how violations are counted, how many are tolerated, and which answers are wanted.
 
     `guaranteed` leaves only what is exact while G1 and G2 hold, and was never full, cut or misread on this trace.
     """
@@ -55,7 +55,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A recommended configuration, and what it saves against the deployment's own stamp.
+    """A recommended configuration, and its savings against the deployment's own stamp.
 
     Violations lie between `low` and `high` at 95% confidence; unknown if the run is too short to say. `guaranteed`: in
     causal order by proof, while clocks and delays keep epsilon and delta, and the host reads in time: the network
@@ -122,9 +122,9 @@ def frontier(rows: Sequence[ContinuumRow], asked: Question) -> list[ContinuumRow
 
 
 def _is_proven(row: ContinuumRow, figure: str) -> bool:
-    """Whether a row is in causal order by proof, and nothing that the network did speaks against it.
+    """Whether a row is in causal order by proof, and the network did not contradict the proof.
 
-    Only violations that surely were do; and not those of a host that read messages too late, while the network brought
+    Only sure violations contradict it; and not those of a host that read messages too late, while the network brought
     all of them in time.
     """
     spared = row.host_late and not row.network_late and least(row, figure) < math.inf
@@ -153,7 +153,7 @@ def _cost(row: ContinuumRow, hold: float) -> tuple[float, ...]:
 def advise(
     found: Sequence[ContinuumRow], rows: Sequence[ContinuumRow], deployment: Deployment, figure: str
 ) -> list[Advice]:
-    """What these configurations, of all `rows`, would save. The first is the choice."""
+    """The savings of these configurations, of all `rows`. The first is the choice."""
     return [_advice(row, rows, deployment, figure, chosen=number == 0) for number, row in enumerate(found)]
 
 
@@ -188,7 +188,7 @@ def _advice(
 
 
 def over_all_runs(rows: Sequence[ContinuumRow], deployment: Deployment, asked: Question) -> list[Advice]:
-    """The same over several runs of one deployment together, with the worst run of each configuration."""
+    """The recommendation over several runs of one deployment, with the worst run of each configuration."""
     together = pool(rows)
     named = frontier(together, asked)
     bad = [worst(rows, row, asked.figure) for row in named]
@@ -207,8 +207,8 @@ def energy(air_bytes: float, board: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """A trace, its continuum, and what to take for it: nothing, if nothing will do; then who, when, and how near the
-    limits the choice is."""
+    """A trace, its continuum and its recommendations, which may be none; then the choice by mote, link and hour, and
+    its limits."""
 
     trace: TraceFacts
     rows: list[ContinuumRow]
@@ -229,8 +229,8 @@ def lines(one: Advised, asked: Question) -> list[str]:
 
 
 def with_more_data(rows: Sequence[ContinuumRow], asked: Question) -> str | None:
-    """What a longer run would allow: a cheaper configuration that is within the tolerance here, but not surely. None if
-    there is no such one, or if no number of messages makes it sure."""
+    """A cheaper configuration that a longer run would allow: within the tolerance here, but not surely. None without
+    such a configuration, or if no number of messages makes it sure."""
     now = next(iter(frontier(rows, asked)), None)
     seen = [row for row in rows if able(row) and most(row, asked.figure) < asked.tolerance]
     best = next(iter(_cheapest(seen)), None)
@@ -257,7 +257,7 @@ def _needed(row: ContinuumRow, asked: Question) -> int | None:
 
 
 def strain_in_words(one: Advised, tolerance: float) -> list[str]:
-    """What each assumption that is off does to the choice; once, if the simulated network itself breaks it."""
+    """How each wrong assumption changes the violations; one line if the simulated network breaks the tolerance."""
     same = [row.violations for row in one.strained if row.factor == 1 and row.breaks]
     if not same:
         return [in_words(limit, tolerance) for limit in one.limits]
@@ -268,7 +268,7 @@ def strain_in_words(one: Advised, tolerance: float) -> list[str]:
 
 
 def in_words(limit: Limit, tolerance: float) -> str:
-    """What an assumption that is off does to the choice."""
+    """How a wrong assumption changes the violations."""
     even, much = ("", "too many") if limit.breaks_at is not None else ("even ", "not too many")
     return (
         f"{limit.assumption}: {even}if it were {limit.factor:g} times what this log shows, "
@@ -287,7 +287,7 @@ def sentence(one: Advice) -> str:
 
 
 def answer(one: Advice) -> str:
-    """The answer in a few words: what to take, and its bytes, wait and violations."""
+    """The answer in a few words: a stamp and a policy, with bytes, hold and violations."""
     return (
         f"Take {one.stamp}, {report.by(one)}: a stamp of {_bytes(one.stamp_bytes)}, held "
         f"{one.hold_mean_ms:.0f} ms on average, {_order(one)}."

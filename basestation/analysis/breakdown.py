@@ -1,4 +1,4 @@
-"""Who and when: the violations and the hold of one configuration by mote, by link and by hour."""
+"""The violations and the hold of one configuration by mote, by link and by hour."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEYS = ("mote", "gateway", "hour")
 class DetailRow:
     """The messages of one mote, of one link, or of one hour. Violations: messages in one, in per cent (`any`).
 
-    `hour` begins at so many seconds, of the wall clock (UTC) if the log has one, else of the network's time.
+    `hour` is its first second, of the wall clock (UTC) if the log has one, else of the network's time.
     """
 
     run: str

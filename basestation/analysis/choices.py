@@ -114,6 +114,22 @@ class Choice:
         return [PolicyChoice(scheme, 100), *(PolicyChoice(LEDGER, 100, share) for share in shares)]
 
 
+def one_choice(
+    stamp: Any, entries: int, bits: int, policy: str, phi: int, tolerate: float | None, named: bool
+) -> Choice:
+    """The choice of one configuration, from a layout or a row with its columns. `named`: the stamp has its own rule."""
+    return Choice(
+        schemes=(stamp.scheme,),
+        entries=(entries or 1,),
+        packings=(stamp.packing,),
+        counts=(stamp.count,),
+        counter_bits=(bits,) if bits and not named else (),
+        policies=(OWN,) if named else (policy,) if policy in POLICIES else (),  # a ledger is in `tolerates`
+        phis=(phi,),
+        tolerates=() if tolerate is None else (tolerate,),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """The size of a payload with some stamp, in bytes, and on the air. `fits` if there is room for the data."""
@@ -227,7 +243,7 @@ def _settings(deployment: Deployment, choice: Choice) -> Iterator[dict[str, Any]
 
 
 def _widths(deployment: Deployment, scheme: str, own: int | None, choice: Choice) -> list[int | None]:
-    """The widths of a counter to try; None is what the network's settings lead to.
+    """The widths of a counter to try; None is the width by the network's settings.
 
     A counter that no legal value fills can't become better, so wider ones are not tried.
     """
@@ -251,7 +267,7 @@ def sizes(deployment: Deployment, layout: StampLayout) -> Sizes:
 
 
 def missing_in(recorded: TimedScheme, wanted: TimedScheme) -> str | None:
-    """What a trace that recorded one stamp lacks for another; None if the other can be derived exactly.
+    """The data that a trace with one recorded stamp lacks for another; None if the other can be derived exactly.
 
     The entries of kn count from the top down, and a mote's first k of them never depend on the rest; a narrower entry
     is the wider one cut at its top code, since the larger of two cut values is the larger value cut. r + c does not

@@ -17,7 +17,7 @@ Rows = dict[str, NDArray[Any]]
 def column(
     rows: pa.RecordBatch | pa.Table, name: str, kind: Any = np.int64, absent: float = -1
 ) -> NDArray[Any]:
-    """A column as numbers of this kind; what is not known is `absent`, or not a number."""
+    """A column as numbers of this kind; unknown values are `absent`, or NaN."""
     arrow = pa.from_numpy_dtype(kind)
     if np.issubdtype(kind, np.floating):
         absent = np.nan

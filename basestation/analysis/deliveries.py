@@ -91,7 +91,7 @@ def arrived(view: View) -> Left:
 
 
 def timed(view: View, reading: StampReading, stamps: Stamps, delivery: PolicyChoice) -> Left:
-    """Deliver by dapw or cbd. Whether a message is late is a matter of when it was heard, as `listen` counts it."""
+    """Deliver by dapw or cbd. A message is late if it was heard late, as `listen` counts it."""
     within = delivery.phi, reading.epsilon, reading.delta, view.first, view.last
     due_at, late = kernels.due_ticks(stamps.r, stamps.c, view.column("heard"), *within)
     ordered = kernels.cbd_order if delivery.policy == "cbd" else kernels.dapw_order

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from basestation.analysis.choices import NAMED, OWN, POLICIES, Choice, own_layout
+from basestation.analysis.choices import NAMED, Choice, one_choice, own_layout
 from basestation.analysis.facts import Fact
 from basestation.analysis.outcome import ContinuumRow
 from basestation.analysis.uncertainty import HOLD, draws, middle, ratio
@@ -93,14 +93,5 @@ def as_deployed(deployment: Deployment) -> Choice:
     """The deployment's own stamp and policy."""
     stamp, observer = own_layout(deployment), deployment.observer
     named = stamp.scheme in NAMED or not deployment.scheme.is_ordered
-    policy = OWN if named else observer.policy
-    return Choice(
-        schemes=(stamp.scheme,),
-        entries=(stamp.most or 1,),
-        packings=(stamp.packing,),
-        counts=(stamp.count,),
-        counter_bits=(stamp.entry_bits,) if stamp.entry_bits and not named else (),
-        policies=(policy,) if policy in POLICIES else (),  # a ledger's are `tolerates`
-        phis=(observer.phi,),
-        tolerates=() if observer.tolerate is None else (observer.tolerate,),
-    )
+    rule = observer.policy, observer.phi, observer.tolerate
+    return one_choice(stamp, stamp.most, stamp.entry_bits, *rule, named)

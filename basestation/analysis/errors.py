@@ -2,5 +2,5 @@
 
 
 class JobError(Exception):
-    """What can't be analysed, and what was asked wrongly: the base of all errors that `spark_jobs` raises on purpose.
+    """An input that can't be analysed, or a wrong request: the base of all errors that `spark_jobs` raises on purpose.
     The message says what is wrong and what to do, in one line."""

@@ -1,4 +1,4 @@
-"""`fit`: a network like the one that a log shows, simulated, and what it predicts.
+"""`fit`: a simulated network like the one that a log shows, and its predictions.
 
 A log without names or receipts has no causes, so no violation can be counted in it. But it shows rate, loss, delays and
 clocks. A simulated network with the same figures has violations that can be counted. How far the prediction can be
@@ -37,7 +37,7 @@ DRAWN = 128  # fates of messages for each mote
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What a log shows of its network. Times in ticks; `rate` is of a mote, in a tick; `epsilon` as promised or as
+    """A network as its log shows it. Times in ticks; `rate` is of a mote, in a tick; `epsilon` as promised or as
     measured.
 
     `delays` are of each mote's messages to the observer; a mote that was never heard has those of all.
@@ -62,7 +62,7 @@ class Fitted:
 
 
 def fitted(seen: Arrivals, deployment: Deployment, run: str = "", epsilon: int | None = None) -> Fitted:
-    """Read the network from a log. `epsilon`: what `clocks` measured, if it did."""
+    """Read the network from a log. `epsilon`: measured by `clocks`, if it was."""
     if seen.delay is None:
         raise TraceError("the stamps have no clock, so the delays of messages are unknown")
     facts = values(facts_of(seen, 1, 1000.0))  # rate in ticks
@@ -239,7 +239,7 @@ def over_seeds(found: Sequence[float]) -> tuple[float, float]:
 
 
 def checks(facts: dict[str, Fact], results: Sequence[SeedResult], run: str = "") -> Iterator[Check]:
-    """Hold the prediction against what the log shows."""
+    """Compare the prediction with the log."""
     for name, fact in facts.items():
         told = [result.facts[name] for result in results]
         predicted, (low, high) = float(np.mean(told)), over_seeds(told)

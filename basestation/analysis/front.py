@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
 
 def most(row: ContinuumRow, figure: str) -> float:
-    """The most violations that there can be, in per cent: not all causes may be known. Unknown is infinite."""
+    """The upper bound of violations, in per cent, as causes may be unknown. An unknown bound is infinite."""
     value = getattr(row, f"{figure}_most")
     return least(row, figure) if value is None else float(value)
 
 
 def least(row: ContinuumRow, figure: str) -> float:
-    """The violations that surely were, in per cent. Unknown is infinite."""
+    """The sure violations, in per cent. An unknown figure is infinite."""
     value = getattr(row, figure)
     return float("inf") if value is None else float(value)
 
@@ -28,7 +28,7 @@ def at_most(row: ContinuumRow, figure: str) -> float:
 
 
 def able(row: ContinuumRow) -> bool:
-    """Whether the configuration could be deployed and has an answer, which is of some messages."""
+    """Whether the configuration could be deployed and has an answer about at least one message."""
     return row.is_answered and row.fits and row.policy != "none" and bool(row.delivered)
 
 

@@ -175,7 +175,7 @@ def worst_lines(motes: pa.Table, links: pa.Table, count: int) -> Iterator[str]:
 
 
 def worst(table: pa.Table, keys: list[str], count: int) -> Iterator[tuple[str, int, int]]:
-    """What lost the largest share: its name, and how many messages came and did not."""
+    """The motes, links or times with the largest loss: name, messages received, messages lost."""
     of_motes = "received" in table.column_names
     came = column(table, "received" if of_motes else "messages")
     share = column(table, "delivery", np.float64)

@@ -100,7 +100,7 @@ class ContinuumRow:
     uncertain: Uncertain | None = field(default=None, repr=False, compare=False, metadata={"inside": True})
 
     def interval(self, figure: str) -> tuple[float | None, float | None]:
-        """Between what a figure lies, at 95% confidence. A row from a table knows the lower end of `mean` alone."""
+        """The 95% interval of a figure. A row from a table has the lower end of `mean` only."""
         if self.uncertain is not None:
             return self.uncertain.interval(figure) or (None, None)
         return (self.low, self.high) if figure == "mean" else (None, getattr(self, f"{figure}_high"))
@@ -131,8 +131,8 @@ class ContinuumRow:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How a configuration is answered, and by what; or the reason why it is not. `figures` are known before the parts
-    are counted; `longest` is the longest hold, in ticks, of a rule that is not a timed one."""
+    """How a configuration is answered, and from which data; or the reason why it is not. `figures` are known before the
+    parts are counted; `longest` is the longest hold, in ticks, of a rule that is not a timed one."""
 
     how: str = "no"
     reason: str | None = None
@@ -144,7 +144,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """The counts of one trace: with what surely led to each message, and with all that may have.
+    """The counts of one trace: with the sure causes, and with all possible causes.
 
     `has_truth`: the causes of some messages that arrived are known. `unknown` messages are in no figure.
     """

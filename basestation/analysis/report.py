@@ -122,7 +122,7 @@ def _ticks(trace: TraceFacts) -> str:
 
 
 def bounds(row: ContinuumRow, figure: str) -> str:
-    """A figure in words: what it is, or between what it lies."""
+    """A figure in words: its value, or its bounds."""
     least, most = getattr(row, figure), getattr(row, f"{figure}_most")
     if most is None or most == least:
         return f"{percent(least)}%"

@@ -1,4 +1,4 @@
-"""What the segments of a trace must know of each other, so that the counts of all segments add up exactly.
+"""The facts that the segments of a trace need from each other, so that the counts of all segments add up exactly.
 
 No message is held longer than the *horizon*, so its fate depends only on arrivals within two horizons. A survey of the
 arrivals finds what reaches further and gives it to each segment: stragglers, and how many sends of each mote arrived.
@@ -69,8 +69,8 @@ class Sends:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a survey of a segment is for. Later segments need what is known before `thresholds` (ticks). `known` came
-    before the halo: how many sends of each mote."""
+    """The input of a survey of a segment. Later segments need the sends known before `thresholds` (ticks). `known`: the
+    sends of each mote known before the halo."""
 
     horizon: int
     thresholds: tuple[int, ...]
@@ -167,7 +167,7 @@ def survey(view: View, asked: Question, lead: int, wait: int, is_told: bool) -> 
 
 
 def _check(view: View, motes: int) -> None:
-    """Refuse values that make no sense, and name the row."""
+    """Refuse impossible values, and name the row."""
     source, batch, wrong = view.column("source"), view.column("batch"), np.zeros(len(view.rows), np.bool_)
     strangers = (source < 0) | (source >= motes)
     if strangers.any():
@@ -231,7 +231,7 @@ def known_before(asked: Sequence[Question], truths: Sequence[Truth], firsts: Seq
 def contexts(
     plain: Context, truths: Sequence[Truth], firsts: Sequence[int], messages: int
 ) -> Iterator[Context]:
-    """What each segment needs: `plain`, with the truth of all of them."""
+    """The context of each segment: `plain`, with the truth of all segments."""
     stragglers = Stragglers.together([truth.stragglers for truth in truths])
     arrived = _arrived(truths, messages)
     halo, ends = 2 * plain.horizon + 1, [*firsts[1:], np.iinfo(np.int64).max // 2]

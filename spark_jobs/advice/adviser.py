@@ -1,6 +1,6 @@
 """`recommend`: the smallest stamp and the shortest wait that keep a trace's violations within a tolerance.
 
-It is about this trace (`basestation/analysis/advice.py`). `basestation plan` is for a network that is not built yet.
+The answer is for this trace (`analysis/advice.py`). `basestation plan` is for a network that is not built yet.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Adviser:
 def strain(
     trace: TraceFiles, row: ContinuumRow, asked: Question, engine: Engine
 ) -> tuple[list[Strained], list[Limit]]:
-    """Which assumption breaks a configuration first; nothing where the log does not show its network."""
+    """Find the assumption that breaks a configuration first; empty if the log does not show its network."""
     try:
         network = fitted(arrivals_in(trace), trace.deployment)
     except (TraceError, TraceFault):

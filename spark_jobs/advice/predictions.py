@@ -51,8 +51,8 @@ def fit_trace(
     seeds: int = SEEDS,
     epsilon: int | None = None,
 ) -> Fit:
-    """Fit a run, predict, and hold the prediction against the log, its hold as deployed included. `epsilon`: what
-    `clocks` measured, if it did."""
+    """Fit a run, predict, and compare the prediction with the log, and with its hold as deployed. `epsilon`:
+    measured by `clocks`, if it was."""
     seen = arrivals_in(trace)
     with located(trace.folder):
         fit = fitted(seen, trace.deployment, trace.run, epsilon)
@@ -84,7 +84,7 @@ def _as_deployed(
 
 
 def measured_epsilon(folders: Sequence[Place], engine: Engine) -> dict[str, int]:
-    """How many ticks clocks were apart at most, by run: `clocks` knows it of tables whose beacons were heard."""
+    """The most ticks between two clocks, by run: `clocks` measures it in tables with beacons."""
     runs = [run for folder in folders if (folder / MANIFEST).is_dir() for run in manifest(folder)]
     rows = clocks.of_runs(engine, runs, MOMENT_S)[0] if runs else []
     bounds = [(row["run"], bound) for row in rows for bound in row["clocks"] if bound["bound"] == "epsilon"]
@@ -103,7 +103,7 @@ def fit_traces(
     seeds: int = SEEDS,
     scratch: Path | None = None,
 ) -> tuple[list[Fit], list[JobError]]:
-    """Fit each run; the second list has what was wrong with the others, which is noted when found."""
+    """Fit each run; the second list has the faults of the others, which are noted."""
     traces, opened = open_traces(folders)
     faults: list[JobError] = [*opened]
     found = []

@@ -237,7 +237,7 @@ def follow(
         try:
             found = take_batch(runs, out, window_s, Spark(spark), with_continuum)
         except (JobError, OSError) as error:
-            broken.append(error)  # on its way through Java it would become a page
+            broken.append(error)  # Java would print a page about it
             raise
         report(number, found)
         for one in found:

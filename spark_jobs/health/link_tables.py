@@ -40,7 +40,7 @@ def links(engine: Engine, frames: Frame, window_s: float = WINDOW_S) -> tuple[Fr
 def of_runs(
     engine: Engine, runs: Sequence[StoredRun], window_s: float
 ) -> tuple[dict[str, pa.Table], dict[str, str]]:
-    """The tables of stored runs, sorted, and what is wrong with the runs that are not in them."""
+    """The tables of stored runs, sorted, and the faults of the other runs."""
     faults = pieces(runs, "frames")[1]
     sound = [run for run in runs if run.name not in faults]
     found = [{name: table.empty_table() for name, table in TABLES.items()}]

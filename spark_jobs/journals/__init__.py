@@ -1,1 +1,1 @@
-"""Journals as rows, straight from the segment files. `rows` has the functions, `source` the data source of Spark."""
+"""Journals as rows, straight from the segment files: by functions (`journal_tables`) or by a data source (`source`)."""

@@ -81,7 +81,7 @@ def frames(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
 
 
 def messages(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
-    """The data messages, each once: the table `messages` of `ingest`, without what needs the causal graph."""
+    """The data messages, each once: the table `messages` of `ingest`, without the causal graph."""
     return _rows_of(engine, "messages", paths, deployment, MESSAGE_ROWS)
 
 

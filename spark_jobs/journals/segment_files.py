@@ -47,7 +47,7 @@ RECORDS = pa.schema(
 
 WHERE = [pa.field("run", pa.string()), pa.field("site", pa.string())]
 FRAME_ROWS = pa.schema([*WHERE, *FRAMES])
-MESSAGE_ROWS = pa.schema(  # without what needs the causal graph
+MESSAGE_ROWS = pa.schema(  # without the causal graph
     [*WHERE, *(field for field in messages_schema() if field.name not in ("causes", "sent", "vector", LATER))]
 )
 SCHEMAS = {"records": RECORDS, "frames": FRAME_ROWS, "messages": MESSAGE_ROWS}

@@ -119,7 +119,7 @@ class JournalStream(DataSourceStreamReader):
         return {}
 
     def latestOffset(self, *given: Any) -> Offset:
-        """The end of all that is whole by now. Only what was added to a journal's last segment is looked at."""
+        """The end of the complete records. Only new bytes of a journal's last segment are read."""
         for folder in journal_folders(self._paths):
             path = segment_paths(folder)[-1]
             name, begin, last = self._ends.get(str(folder), ["", 0, -1])

@@ -28,9 +28,9 @@ from basestation.analysis.tally import Fields, Judge, Measured
 from basestation.analysis.view import View
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.traces.files import open_table
 from basestation.traces.present import present
 from basestation.traces.schema import messages_schema
+from spark_jobs.storage import parquet
 from spark_jobs.traces.segments import Part, load_judged, whole
 from spark_jobs.traces.trace_files import TraceFiles, located
 
@@ -43,7 +43,7 @@ Work = Mapping[StampReading | None, Sequence[Delivery]]
 
 @dataclass(frozen=True, slots=True)
 class MeasureTask:
-    """A part of a trace, and what to count there."""
+    """A part of a trace, and the deliveries to count there."""
 
     part: Part
     work: Work
@@ -59,7 +59,7 @@ class MeasureTask:
 
 @dataclass(frozen=True, slots=True)
 class LedgerTask:
-    """A delivery by the ledger. Its wait depends on all that came before, so one task does the whole trace."""
+    """A delivery by the ledger. Its wait depends on all messages before, so one task does the whole trace."""
 
     trace: TraceFiles
     reading: StampReading
@@ -107,7 +107,7 @@ def _own_columns(readings: Iterable[StampReading | None]) -> list[str]:
 
 def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
     """The rows with these numbers, which must be in ascending order."""
-    with open_table(path) as file:
+    with parquet(path) as file:
         sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
         starts = np.concatenate(([0], np.cumsum(sizes)))
         low = int(np.searchsorted(starts, rows[0], "right")) - 1 if len(rows) else 0

@@ -39,7 +39,7 @@ SMALL = 2_000_000  # messages up to which Spark is not worth its start
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A trace with all that must be done before its parts are counted: stamps made, ledgers and own rules played."""
+    """A trace before its parts are counted: its missing stamps are made, its ledgers and own rules are played."""
 
     trace: TraceFiles
     ties: Ties
@@ -58,7 +58,7 @@ class Prepared:
     def counted(
         self, count: Callable[[MeasureTask], Any], work: Work, spread: Spread, workers: int, rows: int
     ) -> tuple[Plan, list[Any], list[Any]]:
-        """Count each part: with what surely led to each message, and with all that may have. The plan is that of the
+        """Count each part, with the sure causes and with all possible causes of each message. The plan is for the
         latter."""
         longest = max((answer.longest for _, _, answer in self.answers), default=0)
 
@@ -161,7 +161,7 @@ def _stamped(
     spread: Spread,
     scratch: Path,
 ) -> dict[TimedScheme, Answer]:
-    """Where the stamps of each scheme are read from. Stamps that the trace does not have are made."""
+    """The source of each scheme's stamps. Stamps that the trace does not have are made."""
     own = trace.deployment.stamp.scheme
     recorded = timed_scheme_of(trace.deployment) if trace.deployment.scheme.is_ordered else None
     lacks = {one: missing_in(recorded, one) if recorded else f"the trace's stamp is {own}" for one in schemes}
@@ -197,7 +197,7 @@ def _no_events(trace: TraceFiles, spread: Spread) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """The continuum of each trace that could be analysed, and what was wrong with the others."""
+    """The continuum of each trace that could be analysed, and the faults of the others."""
 
     traces: list[TraceFiles]
     rows: list[ContinuumRow]

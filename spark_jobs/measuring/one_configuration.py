@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from basestation.analysis.breakdown import DetailRow, Groups, detail_rows
-from basestation.analysis.choices import OWN, Choice
+from basestation.analysis.choices import Choice, one_choice
 from basestation.analysis.deliveries import ARRIVAL
 from basestation.analysis.outcome import ContinuumRow
 from basestation.causality.order import Ties
@@ -39,17 +39,8 @@ def details(
 
 def only(row: ContinuumRow) -> Choice:
     """The choice of this one configuration."""
-    named = row.has_own_rule
-    return Choice(
-        schemes=(row.scheme,),
-        entries=(row.entries or 1,),
-        packings=(row.packing,),
-        counts=(row.count,),
-        counter_bits=(row.counter_bits,) if row.counter_bits and not named else (),
-        policies=() if row.tolerate is not None and not named else (OWN if named else row.policy,),
-        phis=(row.phi,),
-        tolerates=() if row.tolerate is None else (row.tolerate,),
-    )
+    rule = row.policy, row.phi, row.tolerate
+    return one_choice(row, row.entries, row.counter_bits, *rule, row.has_own_rule)
 
 
 def of_part(task: MeasureTask) -> Groups:

@@ -30,13 +30,12 @@ from basestation.deployed import scheme_of, timed_scheme_of
 from basestation.simulator import engine_numba
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
-from basestation.traces.files import open_table
 from basestation.traces.numbers import arrival_numbers
 from basestation.traces.schema import KINDS, stamp_column
 from basestation.traces.stamp_columns import read_stamps
-from spark_jobs.storage import reading
+from spark_jobs.storage import parquet
 from spark_jobs.traces.field import rows_in, stream_as_heard
-from spark_jobs.traces.trace_files import TraceFiles, located, read_rows, read_whole, undamaged
+from spark_jobs.traces.trace_files import TraceFault, TraceFiles, located, read_rows, read_whole
 
 Ints = NDArray[Any]
 Groups = Sequence[tuple[int, int, int]]  # row groups, as `TraceFiles.groups` has them
@@ -101,7 +100,7 @@ def _made(
 
 
 def _in_rows(found: Observed, rows: Ints, count: int) -> Observed:
-    """The same with a place for each of `count` rows. Those that have no stamp are never looked at."""
+    """The stamps with a place for each of `count` rows. Rows without a stamp are never read."""
     if len(rows) == count:
         return found
     places = np.zeros(count, np.int64)
@@ -126,7 +125,7 @@ def _numbers_in(trace: TraceFiles) -> Numbers:
 
 def _batches(trace: TraceFiles) -> Iterator[Events]:
     assert trace.events is not None
-    with undamaged(trace.events), open_table(reading(trace.events)) as file:
+    with parquet(trace.events, TraceFault) as file:
         yield from map(Events.of, file.iter_batches(BATCH))
 
 

@@ -16,13 +16,12 @@ from basestation.journal.reader import HEADLESS, read_header, segment_paths, unk
 from basestation.journal.record_format import RECORD_MARK, Header, JournalError, Records, scan
 from basestation.journal.sidecar import later_decisions
 from basestation.traces import schema
-from basestation.traces.files import open_table
 from basestation.traces.footers import Footer
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.keys import Key
 from spark_jobs.session import one_line
-from spark_jobs.storage import path_of, reading
+from spark_jobs.storage import parquet, path_of
 
 LOOK = 1 << 17  # bytes at either end of a journal in which its first and last record are looked for
 UNDATED = "undated"
@@ -45,19 +44,19 @@ class Input:
     deployment: str
     span: tuple[int, int] | None
     files: tuple[tuple[str, int, int], ...]  # name, size and time of change: whether it is still as it was
-    gateways: int = 1  # of a testbed's log, which does not say
+    gateways: int = 1  # of a testbed's log, which does not say how many
     key: Key | None = field(default=None, compare=False, repr=False)  # of the network; it is not in tables
     # To be reported once; they are not in tables either
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def deployed(self) -> Deployment:
-        """Its deployment, with the key if that was given and is needed."""
+        """The deployment, with the key if it was given and is needed."""
         found = deployments.parse(self.deployment)
         return replace(found, key=self.key) if found.security.mic else found
 
     def to_plain(self) -> dict[str, Any]:
-        """What the manifest keeps of it: all but the key and the remarks."""
+        """The entry in the manifest: all fields but the key and the remarks."""
         plain = asdict(replace(self, key=None))
         del plain["key"], plain["remarks"]
         return plain
@@ -128,7 +127,7 @@ class FoundInputs:
 def find(
     paths: Iterable[Path], deployment: str = "", gateways: int = 1, key: Key | None = None
 ) -> FoundInputs:
-    """Find all inputs in these files and folders. Those that can't be used are named, and the rest goes on."""
+    """Find all inputs in these files and folders. Inputs that can't be used are listed with the reason."""
     found = FoundInputs()
     for path in paths:
         for candidate, look in _candidates(path):
@@ -187,7 +186,7 @@ def _journal(path: Path, deployment: str, gateways: int) -> Input:
 
 
 def _header(segments: Iterable[Path]) -> Header:
-    """The first header that can be read. One that can't is named when its segment is read, or if there is no other."""
+    """The first header that can be read. A damaged header is reported with its segment, or if all are damaged."""
     odd: JournalError | None = None
     for path in segments:
         try:
@@ -199,7 +198,7 @@ def _header(segments: Iterable[Path]) -> Header:
 
 
 def _own_or_given(own: str, given: str) -> tuple[str, str]:
-    """A log's own deployment, or the one that was given if it has none that can be read; and a remark on that."""
+    """A log's own deployment, or the given one if the log's is missing or damaged; and a remark on that."""
     try:
         return _checked(own or given), ""
     except (DeploymentError, RecursionError) as error:
@@ -244,11 +243,8 @@ def _trace(path: Path, deployment: str, gateways: int) -> Input:
 
 
 def _footer(path: Path) -> Footer:
-    try:
-        with open_table(reading(path)) as file:
-            found = Footer(file.metadata, lambda column: 0)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path.name} can't be read, it may have been cut off: {error}") from None
+    with parquet(path, InputError) as file:
+        found = Footer(file.metadata, lambda column: 0)
     metadata = found.said.metadata or {}
     if fault := schema.wrong_format(metadata):
         raise InputError(f"{path.name} is not a table of Causeway: {fault}")
@@ -284,7 +280,7 @@ def _checked(deployment: str) -> str:
 
 
 def _signed(files: Iterable[Path], folder: Path | None = None) -> tuple[tuple[str, int, int], ...]:
-    """Of each file its name, in a folder or its own, its size and when it was changed."""
+    """The name of each file, within a folder if one is given, its size and its time of change."""
     told = [(path.name if folder is None else str(path.relative_to(folder)), path.stat()) for path in files]
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in told)
 

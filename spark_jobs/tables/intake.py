@@ -28,12 +28,11 @@ from basestation.journal import locking
 from basestation.journal.decision import DECIDER, MICS_CHECKED, MICS_UNCHECKED
 from basestation.journal.frame_table import FORGED, UNCHECKED
 from basestation.journal.record_format import JournalError
-from basestation.traces.files import open_table
 from packet_formats.keys import Key
 from packet_formats.phrases import many
 from spark_jobs.engines import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
-from spark_jobs.storage import is_local, path_of, reading, remove_tree, write_whole
+from spark_jobs.storage import is_local, parquet, path_of, remove_tree, write_whole
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
 from spark_jobs.tables.staging import Done, staged
 from spark_jobs.tables.stored import CAUSES, ENTRY, MANIFEST, UNFINISHED, StoredRun, manifest
@@ -164,7 +163,7 @@ def _tell(done: Done, reasons: Counter[str], report: IngestReport) -> None:
 
 
 def _staged(todo: list[Group], stage: Path, engine: Engine) -> Iterator[Done]:
-    """Some runs at a time, so that a job that is killed has put others in place."""
+    """Stage a few runs at a time, so that a killed job has put the others in place."""
     for at in range(0, len(todo), TOGETHER):
         yield from staged(todo[at : at + TOGETHER], stage, engine)
 
@@ -178,7 +177,7 @@ def _sweep(tables: Path, places: set[str]) -> None:
 
 
 def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
-    """The inputs found, with those that the tables were made from, unless they are the same or gone."""
+    """The inputs found, and the inputs of the tables, unless they are the same or gone."""
     paths = {item.path for item in found.inputs}
     runs = {item.run for item in found.inputs}
     kept = [
@@ -217,7 +216,7 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
 
 
 def _has_new_key(group: Group, stored: StoredRun) -> bool:
-    """Whether a run's MICs can be checked now that were not. Only a log has the frames for that."""
+    """Whether a run's unchecked MICs can be checked now. Only a log has the frames for that."""
     item = group.inputs[0]
     return stored.mics == MICS_UNCHECKED and item.kind == "journal" and item.key is not None
 
@@ -230,7 +229,7 @@ def _reasons(folder: Path) -> Counter[str]:
     """How often each reason is in a run's quarantine."""
     found: Counter[str] = Counter()
     for path in folder.glob("*.parquet"):
-        with open_table(reading(path)) as file:
+        with parquet(path) as file:
             for one in pc.value_counts(file.read(["reason"])["reason"]).to_pylist():
                 found[one["values"]] += one["counts"]
     return found

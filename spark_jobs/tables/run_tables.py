@@ -99,7 +99,7 @@ class _Merging:
         return Records(records.raw, head, records.starts).chosen(head["kind"] != RecordKind.DECISION)
 
     def on_one_clock(self, records: Records) -> Records:
-        """The records as a station hears them whose own clock is their wall clock, and never falls."""
+        """The records with their wall clock, made to never fall, as the station's clock."""
         head = records.head.copy()
         head["mono_ns"] = np.maximum.accumulate(np.maximum(head["wall_ns"], self._newest))
         self._newest = int(head["mono_ns"][-1]) if len(head) else self._newest

@@ -32,12 +32,12 @@ from spark_jobs.tables.stored import part_name
 
 FAULTS = (InputError, JournalError, OSError, pa.ArrowException)
 PARTIAL = "partial"  # a folder of a run's stage, for files that are being written
-GROUP_BYTES = 1 << 26  # of a row group: with very many motes vectors are long
+GROUP_BYTES = 1 << 26  # most of a row group: with many motes vectors are long
 
 
 @dataclass(slots=True)
 class Done:
-    """The tables of a run that were staged, or why they could not be."""
+    """The staged tables of a run, or its fault."""
 
     group: Group
     stage: str

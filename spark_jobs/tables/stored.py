@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -14,14 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.journal.frame_table import FRAMES
-from basestation.traces.files import open_table
 from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from spark_jobs.engines import Engine, EngineOptions, chosen
-from spark_jobs.session import JobError, one_line, prepare
-from spark_jobs.storage import Place, listed, place, reading
+from spark_jobs.session import JobError, prepare
+from spark_jobs.storage import Place, listed, parquet, place
 from spark_jobs.tables.inputs import Group, Input
 
 if TYPE_CHECKING:
@@ -30,7 +29,10 @@ if TYPE_CHECKING:
 MANIFEST = "manifest"
 NAMED = (("site", pa.string()), ("run", pa.string()))  # the columns of results that name a run
 CAUSES = "causes"  # the table of causal graphs, keyed by run and frame, made on demand
-ENTRY, UNFINISHED = ".json", ".unfinished"  # a run's entry, and that of one which is being put in place
+ENTRY, UNFINISHED = (
+    ".json",
+    ".unfinished",
+)  # suffixes of a run's entry, and of a run that is being put in place
 ROWS = 1 << 17  # at a time
 SMALL = 4_000_000  # frames up to which Spark is not worth its start
 
@@ -71,18 +73,13 @@ class StoredRun:
         parts = listed(self.folder(table), "[0-9]*.parquet")
         return parts or [self.folder(table) / f"{table}.parquet"]
 
-    @contextmanager
-    def _readable(self, path: Place) -> Iterator[pq.ParquetFile]:
-        try:
-            with open_table(reading(path)) as file:
-                yield file
-        except FileNotFoundError:
-            raise JobError(f"{path} is gone; ingest --again brings it back") from None
-        except (OSError, pa.ArrowException) as error:
-            raise JobError(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
+    def opened(self, path: Place) -> AbstractContextManager[pq.ParquetFile]:
+        if not path.exists():
+            raise JobError(f"{path} is gone; ingest --again brings it back")
+        return parquet(path)
 
-    def _check(self, path: Place, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
-        """Check that it is the file that `ingest` wrote for this run."""
+    def check(self, path: Place, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
+        """Check that `ingest` wrote this file for this run."""
         for name in columns:
             if fault := wrong_column(found, name, wanted):
                 raise JobError(f"{path}: {fault}; ingest has not written this file")
@@ -94,8 +91,8 @@ class StoredRun:
         """The parts of a table, in order, checked."""
         rows = 0
         for path in self.files(table):
-            with self._readable(path) as file:
-                self._check(path, file.schema_arrow, schema_of(table), ["mono_ns"])
+            with self.opened(path) as file:
+                self.check(path, file.schema_arrow, schema_of(table), ["mono_ns"])
                 rows += file.metadata.num_rows
         if rows != (wrote := self.counts.get(table, rows)):
             raise JobError(
@@ -115,9 +112,9 @@ class Piece:
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Its rows, in batches. `JobError` says what is wrong with the file."""
-        with self.run._readable(self.path) as file:
+        with self.run.opened(self.path) as file:
             wanted = schema_of(self.table)
-            self.run._check(self.path, file.schema_arrow, wanted, columns)
+            self.run.check(self.path, file.schema_arrow, wanted, columns)
             stored = stored_columns(file.schema_arrow.names, columns)
             for batch in file.iter_batches(ROWS, columns=stored):
                 yield present(pa.Table.from_batches([batch]), columns, wanted)

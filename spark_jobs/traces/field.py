@@ -19,10 +19,10 @@ from basestation.comparing.recorded_run import COLUMNS, FIELD_COLUMNS, recorded_
 from basestation.journal.field_truth import with_field_truth
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces import schema
-from basestation.traces.files import Trace, encodings, open_table
+from basestation.traces.files import Trace, encodings
 from basestation.traces.footers import Footer
 from basestation.traces.schema import LATER
-from spark_jobs.storage import Place, reading, write_whole
+from spark_jobs.storage import Place, parquet, write_whole
 from spark_jobs.tables.stored import CAUSES, part_name
 from spark_jobs.traces.trace_files import (
     GRAPH,
@@ -43,7 +43,7 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
     path = None if trace.kept is None else trace.kept / part_name(0)
     if path is None or not path.exists():
         path = _made(trace, path, scratch)
-    with open_table(reading(path)) as file:
+    with parquet(path, TraceFault) as file:
         footer = Footer(file.metadata, lambda column: 0)
     if sum(footer.groups) != trace.rows:
         raise TraceFault(
@@ -59,7 +59,7 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
 
 
 def _made(trace: TraceFiles, path: Place | None, scratch: Path) -> Place:
-    """Make the graph, and keep it at the path; in `scratch` if it has no other place, or that can't be written."""
+    """Make the graph, and keep it at the path; in `scratch` without a path, or if the path can't be written."""
     made = scratch / CAUSES / f"{trace.run.replace('/', '_')}.parquet"
     made.parent.mkdir(parents=True, exist_ok=True)
     wanted = pa.schema([field for field in schema.messages_schema() if field.name in ("batch", *GRAPH)])
@@ -92,7 +92,7 @@ def known_stream(trace: TraceFiles) -> KnownStream:
 
 @lru_cache(maxsize=1)
 def stream_as_heard(trace: TraceFiles) -> Stream:
-    """The same for whoever stamps it again: with the times at which messages were heard, and without its vectors."""
+    """A whole run as a stream to stamp again: with the times at which messages were heard, without vectors."""
     with located(trace.events or trace.folder):
         if trace.events is None:
             return field_stream(_with_graph(trace))[0]

@@ -150,7 +150,7 @@ def plan(segments: Sequence[TraceSegment], spread: Spread, longest: int = 0) -> 
     contexts: Iterable[Context] = [plain] * len(segments)
     if trace.has_truth:
         truths = [one.truth for one in surveys if one.truth is not None]
-        # A send may be a straggler to what was known long before its segment, which the survey could not see.
+        # A send may be a straggler to sends known long before its segment, which the survey could not see.
         known = survey.known_before(asked, truths, firsts)
         doubtful = [i for i, truth in enumerate(truths) if (truth.sends.first <= known[i]).any()]
         again = [(segments[i], replace(asked[i], known=known[i])) for i in doubtful]

@@ -18,14 +18,14 @@ import pyarrow as pa
 
 from basestation.journal.reader import find_journals
 from basestation.traces import schema
-from basestation.traces.files import Trace, TraceError, open_table
+from basestation.traces.files import Trace, TraceError
 from basestation.traces.footers import Footer
 from basestation.traces.present import present, stored_columns
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
-from spark_jobs.session import JobError, one_line
-from spark_jobs.storage import Place, listed, path_of, reading
+from spark_jobs.session import JobError
+from spark_jobs.storage import Place, listed, parquet, path_of
 from spark_jobs.tables.stored import CAUSES, MANIFEST, StoredRun, manifest
 
 MESSAGES, EVENTS = "messages.parquet", "events.parquet"
@@ -55,11 +55,11 @@ class TraceFiles:
     parts: tuple[PartFile, ...]
     without_causes: int  # rows without known causes
     events: Place | None
-    unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
-    most: bool = False  # count instead with those that may be
+    unsure: int = 0  # rows with possible causes besides the sure ones, which their vectors count
+    most: bool = False  # count with the possible causes
     refused: int = 0  # records that `ingest` put aside
     kept: Place | None = None  # where the tables of `ingest` keep its causal graph
-    causes: PartFile | None = None  # what its causal graph says, a row group for each of the messages'
+    causes: PartFile | None = None  # the columns of its causal graph, a row group for each of the messages'
     is_field: bool = False  # its vectors, if any, are those of its causal graph
 
     @property
@@ -88,7 +88,7 @@ class TraceFiles:
 
     @property
     def why_empty(self) -> str | None:
-        """Why there is nothing to analyse; None if there is. Messages without a time can't be ordered."""
+        """Why nothing can be analysed; None if something can. Messages without a time can't be ordered."""
         if self.rows:
             return None
         why = "none arrived, or all were sent before their motes had the time"
@@ -212,16 +212,13 @@ def _way_on(folder: Place) -> str:
 
 
 def _footer(path: Place) -> Footer:
-    try:
-        with open_table(reading(path)) as file:
-            found = file.metadata
-    except (OSError, pa.ArrowException) as error:
-        raise TraceFault(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
+    with parquet(path, TraceFault) as file:
+        found = file.metadata
     return Footer(found, partial(_nulls, path))
 
 
 def _nulls(path: Place, column: str) -> int:
-    with open_table(reading(path)) as file:
+    with parquet(path, TraceFault) as file:
         return int(file.read(columns=[column]).flatten()[column].null_count)
 
 
@@ -251,7 +248,7 @@ def _tables(
     for number in dict.fromkeys(part for _, part, _ in groups):
         path = trace.parts[number].path
         chosen = [group for _, part, group in groups if part == number]
-        with undamaged(path), open_table(reading(path)) as file:
+        with parquet(path, TraceFault) as file:
             stored = stored_columns(file.schema_arrow.names, columns)
             table = file.read_row_groups(chosen, columns=stored, use_threads=False)
         if trace.causes is not None and (wanted := [name for name in columns if name in GRAPH]):
@@ -262,7 +259,7 @@ def _tables(
 
 def _with_graph(table: pa.Table, path: Place, groups: list[int], columns: list[str]) -> pa.Table:
     """Rows with these columns of the causal graph in place of their own."""
-    with undamaged(path), open_table(reading(path)) as file:
+    with parquet(path, TraceFault) as file:
         graph = file.read_row_groups(groups, columns=columns, use_threads=False)
     kept = table.drop_columns([name for name in columns if name in table.column_names])
     for name in columns:
@@ -275,8 +272,8 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
     messages = read_rows(trace, trace.groups(), columns)
     events = None
     if trace.events is not None:
-        with undamaged(trace.events):
-            events = open_table(reading(trace.events)).read()
+        with parquet(trace.events, TraceFault) as file:
+            events = file.read()
             events = present(events, schema.events_schema().names, schema.events_schema())
     return Trace(trace.run, trace.deployment, trace.origin, messages, events)
 
@@ -288,12 +285,3 @@ def located(place: Place) -> Iterator[None]:
         yield
     except TraceError as error:
         raise TraceFault(f"{place}: {error}") from None
-
-
-@contextmanager
-def undamaged(path: Place) -> Iterator[None]:
-    """A read in this block names a damaged file."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise TraceFault(f"{path}: damaged: {one_line(error)}") from None

@@ -350,7 +350,7 @@ def short_stamp(folder, trace):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (cut_in_the_middle, "messages.parquet: damaged"),
+        (cut_in_the_middle, "messages.parquet can't be read, it is damaged"),
         (foreign_type, "a foreign schema: heard is double, not int64"),
         (mixed_parts, "mixed runs"),
         (newer, "format 9, this version reads format 2"),

@@ -9,21 +9,15 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from basestation.arrivals import Arrival, Gap
 from basestation.journal.reader import read_segment, segment_paths
 from basestation.journal.record_format import HEAD, RecordKind, encode_header
-from basestation.simulator.options import WorldOptions
-from basestation.simulator.simulated_trace import deployment_for, trace_of
-from basestation.simulator.simulation import build_named, build_scheme, generate
 from basestation.traces.files import write_trace
-from basestation.traces.schema import LATER, matrix_of, messages_schema
-from packet_formats.framing import crc16
+from basestation.traces.schema import messages_schema
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message, encode_message
-from packet_formats.schemes import descriptor
 from packet_formats.tinyos import decode_packet, encode_packet
 from spark_jobs.engines import Cores, Spark
 from spark_jobs.tables import staging
@@ -31,7 +25,7 @@ from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
 from spark_jobs.traces.field import with_causes
 from spark_jobs.traces.trace_files import GRAPH, open_traces, read_rows
-from tests.journal.logs import arrivals_of, simulated, write
+from tests.journal.logs import simulated, write
 from tests.spark.test_ingest import content, table, take
 
 
@@ -143,111 +137,6 @@ def test_processes_and_spark_write_the_same_bytes(tmp_path, spark):
     assert os.getpid() not in used
     assert not {child.pid for child in multiprocessing.active_children()} & set(used)
     assert len(content(tmp_path / "here")) > 20
-
-
-def field_log(scheme, folder, loss, **options):
-    given = {"messages": 600, "motes": 6, "epsilon": 3, "delta": 32, "rate": 0.0156, "loss": loss} | options
-    world = WorldOptions(**given)
-    build = build_scheme if descriptor(scheme).is_ordered else build_named
-    deployment = deployment_for(world, build(world, scheme), "cbd", 100)
-    trace = trace_of(generate(world), deployment)
-    write(folder, arrivals_of(trace), deployment, "r", segment_bytes=4_000)
-    return trace
-
-
-@pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.wide)])
-@pytest.mark.parametrize(
-    "scheme",
-    [
-        "barrier",
-        "shlc",
-        *(pytest.param(name, marks=pytest.mark.wide) for name in ("vector", "delta-vector", "last-sender")),
-    ],
-)
-def test_the_causes_of_a_run_in_segments_are_sound(tmp_path, scheme, loss):
-    trace = field_log(scheme, tmp_path / "log", loss)
-    take(tmp_path / "t", tmp_path / "log")
-    made, told = with_graph(tmp_path / "t"), trace.messages
-    assert len(made) == len(told)
-    motes, clock = trace.deployment.network.motes, trace.deployment.clock
-    true, sure = matrix_of(told["vector"], motes), matrix_of(made["vector"], motes)
-    unsure = np.array(made[LATER].is_valid())
-    most = np.where(unsure[:, None], matrix_of(made[LATER], motes), sure)
-    assert (sure <= true).all()
-    assert (sure <= most).all()
-    # What is missed had left before.
-    wait = clock.delta + 2 * clock.epsilon + 1
-    heard, sent = made["heard"].to_numpy(), pa.compute.struct_field(told["stamp"], "r").to_numpy()
-    names = zip(told["source"].to_pylist(), told["number"].to_pylist(), strict=True)
-    left = {name: max(h, r + wait) for name, h, r in zip(names, heard, sent, strict=True)}
-    for row in np.flatnonzero((most < true).any(axis=1)).tolist():
-        for mote in np.flatnonzero(most[row] < true[row]).tolist():
-            missed = range(most[row, mote] + 1, true[row, mote] + 1)
-            assert max((left.get((mote, number), -1) for number in missed), default=-1) < heard[row]
-
-
-def with_receipts(trace, reboots):
-    """The same arrivals with receipts for what each mote received since its last send. A mote that reboots forgets
-    that, and counts from 0 again: `reboots` has its number at each boot."""
-    layout, deployment = layout_of(trace.deployment), trace.deployment
-    deployment = replace(deployment, stamp=replace(deployment.stamp, receipts=2))
-
-    def name(mote, number):
-        begun = [at for at in reboots.get(mote, []) if at <= number]
-        return len(begun), number - max(begun, default=0)
-
-    received, told = {mote: [] for mote in range(deployment.network.motes)}, {}
-    for event in trace.events.to_pylist():
-        mote, number = event["mote"], event["sequence"]
-        if event["kind"] != "send":
-            received[mote].append((event["source"], name(event["source"], number)[1] % 256))
-            continue
-        if number in reboots.get(mote, []):
-            received[mote] = []
-        told[mote, number], received[mote] = received[mote], []
-    numbers, arrivals = iter(trace.messages["sequence"].to_pylist()), []
-    for arrival in arrivals_of(trace):
-        packet = decode_packet(arrival.packet)
-        if packet.type == layout.am_type:
-            data = decode_message(packet, layout)
-            number = next(numbers)
-            boot, sequence = name(data.source, number)
-            mine = told[data.source, number]
-            data = replace(data, boot=boot, sequence=sequence % 256, receipts=tuple(mine[-2:]))
-            data = replace(data, complete=len(mine) <= 2)
-            arrivals += heard_anew(arrivals.pop(), arrival, data, layout_of(deployment))
-            continue
-        arrivals.append(arrival)
-    return deployment, arrivals
-
-
-def heard_anew(heard, arrival, data, layout):
-    """The heard record of a frame, and the frame with other data: the record says which frame it is of."""
-    message = encode_message(data, layout)
-    record = replace(decode_message(decode_packet(heard.packet), layout), check=crc16(message.data))
-    return [
-        heard._replace(packet=encode_packet(encode_message(record, layout))),
-        arrival._replace(packet=encode_packet(message)),
-    ]
-
-
-def test_receipts_and_reboots_tell_true_causes(tmp_path):
-    trace = field_log("shlc", tmp_path / "plain", 0.05, messages=1000)
-    deployment, arrivals = with_receipts(trace, {1: [60], 2: [5, 120], 4: [90, 91]})
-    write(tmp_path / "log", arrivals, deployment, "r", segment_bytes=6_000)
-    take(tmp_path / "tables", tmp_path / "log")
-    made = with_graph(tmp_path / "tables")
-    assert max(made["boot"].to_pylist()) == 2
-    motes = deployment.network.motes
-    true, sure = matrix_of(trace.messages["vector"], motes), matrix_of(made["vector"], motes)
-    source, number = made["source"].to_numpy(), made["number"].to_numpy()
-    assert (sure > 0).sum() > 2 * len(sure)  # receipts tell of others
-    for mote in range(motes):
-        mine = np.flatnonzero(source == mote)
-        mine = mine[np.argsort(number[mine])]
-        newest = np.searchsorted(number[mine], sure[:, mote], "right") - 1
-        index = np.where(newest < 0, 0, true[mine[newest], mote])  # as the simulation numbers them
-        assert (index <= true[:, mote]).all()
 
 
 def test_a_part_that_is_gone_is_noticed(tmp_path):

@@ -54,6 +54,6 @@ JOBS: dict[str, tuple[str, str]] = {
 def command(ctx: click.Context) -> None:
     """Turn logs and traces into tables, figures and a recommendation.
 
-    The same jobs run on a cluster by `spark-submit spark_jobs/run.py JOB ...`, as `compare` and `figures` do.
+    The same jobs run on a cluster by `spark-submit spark_jobs/run.py JOB ...`, as `compare` does.
     """
     show_help_alone(ctx)
