@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from basestation.arrivals import Arrival
+from basestation.journal.air_capture import write_pcap
 from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
 from basestation.journal.decision import (
     FRAME_NUMBERS,
@@ -24,7 +25,6 @@ from basestation.journal.decision import (
     Fate,
 )
 from basestation.journal.drawn_graph import write_dot, write_shiviz
-from basestation.journal.pcap import write_pcap
 from basestation.journal.record_format import Record, RecordKind
 from basestation.journal.summary import summarise
 from basestation.journal.writer import read_journal

@@ -26,7 +26,7 @@ from basestation.observer import Observer
 from basestation.simulator.scheme_run import stamp_messages
 from basestation.simulator.simulation import generate
 from basestation.sources.base import Spec
-from basestation.sources.simulate import world_of
+from basestation.sources.simulated_source import world_of
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
