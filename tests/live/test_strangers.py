@@ -23,7 +23,6 @@ from packet_formats.deployment import CRYSTAL_HZ, from_dict
 from packet_formats.messages import Data, Message
 from packet_formats.records import Health, Heard, Status
 from tests.journal import logs
-from tests.journal.logs import write
 from tests.live.world import (
     MS,
     TICK,
@@ -129,16 +128,6 @@ def test_a_gateways_record_from_the_air_is_not_believed(lines, times, forge):
     assert snapshot.delivery.overtaken == 0
     assert snapshot.gateways[0].posed == times
     assert snapshot.gateways[0].status is None
-
-
-def test_a_log_with_a_forged_record_is_read_as_it_was_live(tmp_path):
-    forged = (START + 5 * CRYSTAL_HZ, heard_record(START))
-    lines = pairs([*honest(300), forged])
-    write(tmp_path / "plain", lines, SETUP)
-    write(tmp_path / "honest", pairs(honest(300)), SETUP)
-    rows = table(tmp_path / "plain")
-    assert rows["heard"].to_pylist() == table(tmp_path / "honest")["heard"].to_pylist()
-    assert rows["in_sync"].to_pylist() == [True] * 300
 
 
 def test_a_forged_record_whose_own_record_the_line_lost_is_not_believed():
