@@ -48,16 +48,16 @@ prepared: setup
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync images-if-able $(VENV)/.kernels
 
 # numba's compiler takes a minute, and keeps what it made. Without this each process of pytest would do the same.
-$(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simulator/*_numba.py) $(VENV)/.locked | $(VENV)/.project
+$(VENV)/.kernels: $(wildcard basestation/causality/kernels/*.py basestation/simulator/engine.py basestation/simulator/world.py) $(VENV)/.locked | $(VENV)/.project
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(BIN)/basestation simulate --messages 100 --scheme shlc --trace "$$folder/trace" > /dev/null && \
 	$(BIN)/basestation analyse continuum "$$folder/trace" --tolerate 5 --no-spark --workers 1 > /dev/null
 	@touch $@
 
-test: prepared ## the fast tests: every package, an image of each kind, one emulated network, Spark, the page in a browser
+test: prepared ## the fast tests: all packages, images, an emulated network, Spark, the page in a browser
 	$(PYTEST) -m "not wide and not slow"
 
-check: prepared ## lint, strict types, cppcheck, then the wide tests: all layouts and boards, kills, parity of implementations
+check: prepared ## lint, strict types, cppcheck; then the wide tests: all layouts and boards, kills, parity
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync lint firmware-tested
 	$(PYTEST) -m "wide and not slow"
 
@@ -80,10 +80,10 @@ firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: pr
 
 # Done again only when something changed. Without the compiler both are left out; in CI that is a failure.
 images-if-able: setup
-	@$(call if_able,.pio/.images)
+	+@$(call if_able,.pio/.images)
 
 firmware-tested: setup
-	@$(call if_able,.pio/.tested)
+	+@$(call if_able,.pio/.tested)
 
 if_able = if command -v avr-gcc >/dev/null; then $(MAKE) --no-print-directory $(1); \
     else echo 'avr-gcc is not on this machine: the firmware is left out.' >&2; [ "$${CI:-}" != true ]; fi
@@ -107,7 +107,7 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 
 # Each search goes on where it ended: MINUTES is for each of them.
 MINUTES ?= 10
-soak: setup ## search for faults, eight searches of MINUTES=10 each; into docs/figures/soak.md
+soak: setup ## search for faults, seven searches of MINUTES=10 each; into docs/figures/soak.md
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: setup ## how fast each part is, as ratios measured side by side in one run

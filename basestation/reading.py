@@ -11,6 +11,7 @@ What the commands print on standard error (notes and alarms) goes to the logger 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Generator, Sequence
@@ -97,7 +98,7 @@ def listen(
         with contextlib.ExitStack() as stack:
             folder = None if log is None else Path(log)
             kept = (
-                open_log(stack, folder, station, "interval", sources, None, LOGGER.info) if folder else None
+                open_log(stack, station, sources, folder, "interval", None, LOGGER.info) if folder else None
             )
             runner = Runner(station, sources, [sink], kept, folder)
             sink.stop_by(runner)
@@ -200,21 +201,26 @@ def _handed_over(
             asyncio.run(run(sink))
         except (SourceError, JournalError, OSError) as error:
             faults.append(BasestationError(str(error)))
-        except BaseException as error:  # the program sees each fault of ours
+        except BaseException as error:  # passed on to the program
             faults.append(error)
         finally:
             waiting.put(None)
 
+    def end() -> None:
+        sink.stop()
+        while thread.is_alive():
+            with contextlib.suppress(Empty):
+                waiting.get(timeout=STOP_LOOK_SECONDS)  # the run delivers more messages at its end
+        thread.join()
+
     thread = Thread(target=work, name="basestation", daemon=True)
     thread.start()
+    atexit.register(end)  # for a program that ends without leaving its loop
     try:
         while (message := waiting.get()) is not None:
             yield message
     finally:
-        sink.stop()
-        while thread.is_alive():
-            with contextlib.suppress(Empty):
-                waiting.get(timeout=STOP_LOOK_SECONDS)  # what the run delivers at its end needs room
-        thread.join()
+        atexit.unregister(end)
+        end()
     if faults:
         raise faults[0]

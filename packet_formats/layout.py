@@ -318,7 +318,7 @@ class DataLayout:
 
     @property
     def bundle_bytes(self) -> int:
-        """Bytes of two messages in one frame (packet_formats/bundles.py); 0 where that is not done."""
+        """Bytes of two messages in one frame (`messages.parts_of`); 0 where that is not done."""
         both = 2 * self.length
         fit = both <= self.limit and len(self.items_in) == 1
         return both if self.schedule and fit else 0

@@ -30,6 +30,7 @@ from construct import (
 from packet_formats.layout import DataLayout
 from packet_formats.phrases import many
 from packet_formats.records import (
+    BUNDLE_TYPE,
     RECORDS,
     SEALED,
     Health,
@@ -154,6 +155,14 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
     payload, more = split_record(message.data, record, layout)
     parsed = RECORD_STRUCT[record, layout.byteorder].parse(payload)
     return record(**{member.name: parsed[member.name] for member in members(record)}, **more)
+
+
+def parts_of(message: ActiveMessage, layout: DataLayout) -> tuple[ActiveMessage, ...]:
+    """The two data messages of a bundle, as if each had come by itself; any other message unchanged."""
+    if message.type != BUNDLE_TYPE or not layout.bundle_bytes or len(message.data) != layout.bundle_bytes:
+        return (message,)
+    first, second = message.data[: layout.length], message.data[layout.length :]
+    return tuple(replace(message, type=layout.am_type, data=data) for data in (first, second))
 
 
 def split_record(payload: bytes, record: type[Record], layout: DataLayout) -> tuple[bytes, dict[str, Any]]:

@@ -70,14 +70,27 @@ def test_leaving_the_loop_closes_source_and_log(source, site, tmp_path):
     assert ending(the_run(tmp_path)) == Ending.CLOSED
 
 
+LISTEN = """
+import sys, basestation
+messages = basestation.listen("simulate@?messages=5000&pace=1", *sys.argv[1:2], log=sys.argv[2])
+"""
+
+
+def test_a_program_that_just_ends_closes_the_log(root, site, tmp_path):
+    command = [sys.executable, "-c", LISTEN + "print(next(messages).name)", str(site), str(tmp_path)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True, timeout=60)
+    assert "#" in done.stdout
+    assert ending(the_run(tmp_path)) == Ending.CLOSED
+
+
 def test_ctrl_c_closes_the_log(root, site, tmp_path):
-    program = (
-        "import basestation\n"
-        f"for message in basestation.listen('simulate@?messages=5000&pace=1', {str(site)!r}, log={str(tmp_path)!r}):\n"
-        "    print(message.name, flush=True)\n"
-    )
+    program = LISTEN + "for message in messages: print(message.name, flush=True)"
     with subprocess.Popen(
-        [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, site, tmp_path],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as running:
         assert running.stdout.readline()
         running.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ from basestation.causality import kernels
 from basestation.causality.kernels import stamping
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import MERGE, RECEIVE, SEND, Stream
-from basestation.simulator.engine_numba import NO_CORRUPTION
+from basestation.simulator.engine import NO_CORRUPTION
 from basestation.simulator.results import Observed
 from basestation.traces.files import TraceError
 from basestation.traces.numbers import not_in_a_row, numbered_by

@@ -88,7 +88,7 @@ class MoteBoots:
 
     def copy(self) -> MoteBoots:
         sequences = {boot: list(known) for boot, known in self.sequences.items()}
-        contents = {boot: told[:] for boot, told in self.contents.items()}
+        contents = {boot: digests[:] for boot, digests in self.contents.items()}
         bases = dict(self.bases)
         return MoteBoots(self.life, self.booted, sequences, bases, self.newest, contents, self.first)
 
@@ -107,7 +107,7 @@ class MoteBoots:
         sequence = unwrap(field, newest + (ROUND if silent else WINDOW), ROUND)
         ahead = sequence - newest
         came = ahead <= 0 and bool(seen >> -ahead & 1)
-        if came and self._says(boot, field, digest):
+        if came and self._has_bytes(boot, field, digest):
             if sequence > floor or now - floor_heard <= patience:
                 return life, sequence, True, False, False
             # A copy cannot come so late: a whole round was lost in the silence, and what came since is of the next.
@@ -158,20 +158,20 @@ class MoteBoots:
         self._keep(boot, field, digest, False)
         return life, field, False, True, started
 
-    def _says(self, boot: int, field: int, digest: int) -> bool:
+    def _has_bytes(self, boot: int, field: int, digest: int) -> bool:
         """Whether a message with this number had the same bytes; if the bytes are not known, it counts as the same."""
-        told = self.contents[boot][field * VARIANTS : (field + 1) * VARIANTS]
-        return digest in told or NO_BYTES in (digest, told[0])
+        digests = self.contents[boot][field * VARIANTS : (field + 1) * VARIANTS]
+        return digest in digests or NO_BYTES in (digest, digests[0])
 
     def _keep(self, boot: int, field: int, digest: int, came: bool) -> None:
         """Keep the digest of a message, beside those of other messages with its number (`came`)."""
-        told, place = self.contents[boot], field * VARIANTS
+        digests, place = self.contents[boot], field * VARIANTS
         if came:
-            others = told[place + 1 : place + VARIANTS]
-            told[place + min(VARIANTS - others.count(NO_BYTES), VARIANTS - 1)] = digest
+            others = digests[place + 1 : place + VARIANTS]
+            digests[place + min(VARIANTS - others.count(NO_BYTES), VARIANTS - 1)] = digest
         else:
-            told[place] = digest
-            told[place + 1 : place + VARIANTS] = NO_VARIANTS
+            digests[place] = digest
+            digests[place + 1 : place + VARIANTS] = NO_VARIANTS
 
     def shift(self, ticks: int) -> None:
         """Move all kept ticks when the observer's clock jumps."""

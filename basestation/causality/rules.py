@@ -228,7 +228,7 @@ class LedgerRule(TimedRule):
     """Wait as long as a promise needs: at most `tolerate` per cent of the messages may be in a violation.
 
     The least held message leaves once its clock value L is more than the ledger's wait ago. A message is late when a
-    greater one has left; it and all greater ones that left are then in a violation as far as stamps can tell. Each
+    greater one has left; it and all greater ones that left are then in a violation as far as stamps show. Each
     message is charged once: `_unpaid` has the order of those that left and were not charged, the greatest last. What
     arrives while G1 and G2 hold precedes nothing that is `_memory` ticks old, so older ones need not be kept.
     """

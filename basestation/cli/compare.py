@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from basestation.causality.rules import NEVER, RULES
+from basestation.causality.rules import NEVER
 from basestation.cli import common, job_options
-from basestation.cli.reading_option import reading_option
+from basestation.cli.named_values import reading_option
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison import sweep
 from basestation.comparing.comparison_table import show
@@ -93,20 +93,6 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
     type=GiveUp(),
     help="How long a rule waits for a missing message. [default: delta + epsilon]",
 )
-@click.option(
-    "--policy",
-    type=click.Choice(list(RULES)),
-    default="cbd",
-    show_default=True,
-    help="Delivery policy for our own stamps.",
-)
-@click.option(
-    "--phi",
-    type=common.Whole(0, 100),
-    default=100,
-    show_default=True,
-    help="Share of the safe wait in per cent, for our own stamps.",
-)
 @reading_option("Change one reading of the paper's model")
 @click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the comparison into this file."
@@ -136,7 +122,7 @@ def command(
     second send in a tick waits for some schemes, these have a stream of their own (see --reading second-send).
     Violations are in per cent of the messages delivered. The hold is the time from arrival to delivery, in ticks.
     """
-    terms = Terms(given["policy"], given["phi"], given["give_up"])
+    terms = Terms(give_up=given["give_up"])
     schemes = list(dict.fromkeys(schemes))
     if plot is not None and plot.suffix not in PICTURES:
         raise click.UsageError(f"--plot {plot}: a picture's name ends in {', '.join(PICTURES)}")

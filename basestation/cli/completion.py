@@ -98,7 +98,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 def complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the kinds of sources, the attached ports, and files for sources of files."""
+    """Offer the kinds of sources, the attached ports, and files for sources that read a file."""
     from basestation.sources import plugged_in
 
     kind, at, rest = incomplete.partition("@")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,7 +18,7 @@ from basestation.journal.writer import SYNCS
 from basestation.live.commands import told_message
 from basestation.live.run_log import open_log
 from basestation.live.runner import Runner
-from basestation.serving.forwarder import Forwarder, Send, ServingCounters
+from basestation.serving.forwarder import Forwarder
 from basestation.sources import Source, SourceError
 from packet_formats import sf_protocol
 from packet_formats.phrases import many
@@ -26,7 +26,9 @@ from packet_formats.phrases import many
 if TYPE_CHECKING:
     from basestation.journal.retention import Keep
     from basestation.journal.writer import Sync
+    from basestation.live.station import Station
     from packet_formats.deployment import Deployment
+    from packet_formats.tinyos import ActiveMessage
 
 
 @click.command(
@@ -118,7 +120,7 @@ def command(
     """
     if serve_control and serve is None:
         raise click.UsageError("--serve-control is for the clients of --serve")
-    kept = _read_keep(keep, logs)
+    logging = _logging(logs, sync, keep)
     described = network_options.find_deployment(deployment, key)
     voice = output_options.Voice()
     try:
@@ -127,48 +129,34 @@ def command(
         )
     except SourceError as error:
         common.fail(str(error))
-    _listen(opened, described, choices, logs, sync, kept, serve, serve_control, outputs, voice)
+    station = choices.station(described)
+    opened_outputs = outputs.open(described, voice)
+    clients = None if serve is None else _Clients(serve, serve_control, opened, described, voice.say)
+    _listen(station, opened, choices, logging, opened_outputs, clients)
 
 
 def _listen(
-    sources: list[Source],
-    deployment: Deployment,
+    station: Station,
+    sources: Sequence[Source],
     choices: live_options.Choices,
-    logs: Path | None,
-    sync: Sync,
-    kept: Keep | None,
-    serve: str | None,
-    serve_control: bool,
-    outputs: output_options.Outputs,
-    voice: output_options.Voice,
+    logging: _Logging | None,
+    outputs: output_options.OpenOutputs,
+    clients: _Clients | None,
 ) -> None:
-    station = choices.station(deployment)
-    opened = outputs.open(deployment, voice)
-    sinks = [*live_options.views(choices, deployment), *opened.sinks]
-    forwarder = None
-    if serve is not None:
-        host, ports = _where(serve, deployment)
-        forwarder = Forwarder(
-            _down(sources),
-            deployment.network.board,
-            voice.say,
-            lambda by, message, shown: runner.remark(
-                f"by --serve, {by}: {told_message(message, deployment)}", shown
-            ),
-            serve_control,
-        )
-        sinks.append(forwarder)
     page = live_options.page_for(choices, station, sources)
+    sinks = [*live_options.views(choices, station.deployment), *outputs.sinks]
+    sinks += [clients.forwarder] if clients else []
     sinks += page.sinks if page else []
     try:
         with Ending() as ending, contextlib.ExitStack() as stack:
-            log = open_log(stack, logs, station, sync, sources, kept, voice.say) if logs else None
-            runner = Runner(station, sources, sinks, page.keep(log) if page else log, logs)
+            log = open_log(stack, station, sources, *logging, outputs.voice.say) if logging else None
+            kept = page.keep(log) if page else log
+            runner = Runner(station, sources, sinks, kept, logging.folder if logging else None)
 
             async def work() -> None:
-                opened.begin(runner)
-                if forwarder is not None:
-                    await _serve(forwarder, host, ports)
+                outputs.begin(runner)
+                if clients is not None:
+                    await clients.admit(runner)
                 await runner.run(choices.seconds)
 
             async def served() -> None:
@@ -184,20 +172,28 @@ def _listen(
             live_options.show(runner, served if page else work, choices, ending)
     except (SourceError, JournalError) as error:
         common.fail(str(error))
-    if forwarder is not None:
-        common.note(_served(forwarder.counters))
+    if clients is not None:
+        common.note(clients.summary())
     _judge(runner)
 
 
-def _read_keep(texts: Sequence[str], logs: Path | None) -> Keep | None:
-    """The value of `--keep`; a usage error for a wrong value, or without a log."""
+class _Logging(NamedTuple):
+    """The options of the log."""
+
+    folder: Path
+    sync: Sync
+    keep: Keep | None
+
+
+def _logging(folder: Path | None, sync: Sync, texts: Sequence[str]) -> _Logging | None:
+    """The options of the log; a usage error for a wrong `--keep`, or for one without a log."""
     try:
         keep = parse_keep(texts)
     except ValueError as error:
         raise click.UsageError(f"--keep {error}") from None
-    if keep is not None and logs is None:
+    if keep is not None and folder is None:
         raise click.UsageError("--keep is for --log FOLDER, which is not given")
-    return keep
+    return None if folder is None else _Logging(folder, sync, keep)
 
 
 def _judge(runner: Runner) -> None:
@@ -209,43 +205,52 @@ def _judge(runner: Runner) -> None:
     live_options.judge(runner)
 
 
-def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
-    """Where to serve: both versions on their own ports, or the deployment's version on the given port."""
-    host, port = network_options.served_at("--serve", serve)
-    return host, dict(sf_protocol.PORT) if port is None else {deployment.network.tinyos: port}
+class _Clients:
+    """The clients of `--serve`, at HOST, PORT or HOST:PORT; without a port each TinyOS version has its own."""
 
+    def __init__(
+        self,
+        where: str,
+        control: bool,
+        sources: Sequence[Source],
+        deployment: Deployment,
+        say: Callable[[str], None],
+    ) -> None:
+        self._host, port = network_options.served_at("--serve", where)
+        self._ports = dict(sf_protocol.PORT) if port is None else {deployment.network.tinyos: port}
+        self._sources, self._deployment = sources, deployment
+        self._runner: Runner | None = None
+        self.forwarder = Forwarder(self._send, deployment.network.board, say, self._remark, control)
 
-async def _serve(forwarder: Forwarder, host: str, ports: dict[int, int]) -> None:
-    try:
-        await forwarder.open(host, ports)
-    except (OSError, ValueError) as error:  # ValueError: not a host's name at all
-        reason = (error.strerror if isinstance(error, OSError) else None) or "no such host"
-        raise SourceError(f"--serve: can't serve on {host}: {reason}") from None
-    network_options.warn_if_everywhere("--serve", host)
-    common.note(f"serving on {host}, {_ports(forwarder)}")
+    async def admit(self, runner: Runner) -> None:
+        """Open the ports, for a run."""
+        self._runner = runner
+        try:
+            await self.forwarder.open(self._host, self._ports)
+        except (OSError, ValueError) as error:  # ValueError: not a host's name at all
+            reason = (error.strerror if isinstance(error, OSError) else None) or "no such host"
+            raise SourceError(f"--serve: can't serve on {self._host}: {reason}") from None
+        network_options.warn_if_everywhere("--serve", self._host)
+        ports = (f"port {port} for TinyOS {version}" for version, port in self.forwarder.ports.items())
+        common.note(f"serving on {self._host}, {', '.join(ports)}")
 
+    def summary(self) -> str:
+        counts = self.forwarder.counters
+        text = f"served {many(counts.served, 'client')}: {many(counts.forwarded, 'message')} to them, "
+        text += f"{counts.sent} from them sent, {counts.refused} refused"
+        return text + f"; {counts.dropped} too slow, {counts.strangers} refused access"
 
-def _ports(forwarder: Forwarder) -> str:
-    return ", ".join(f"port {port} for TinyOS {version}" for version, port in forwarder.ports.items())
+    def _remark(self, by: str, message: ActiveMessage, shown: bool) -> None:
+        if self._runner is not None:
+            self._runner.remark(f"by --serve, {by}: {told_message(message, self._deployment)}", shown)
 
-
-def _served(counters: ServingCounters) -> str:
-    text = f"served {many(counters.served, 'client')}: {many(counters.forwarded, 'message')} to them, "
-    text += f"{counters.sent} from them sent, {counters.refused} refused"
-    return text + f"; {counters.dropped} too slow, {counters.strangers} refused access"
-
-
-def _down(sources: Sequence[Source]) -> Send:
-    """A function that sends a client's packet down every line. It fails only if all lines fail."""
-
-    async def send(packet: bytes) -> None:
+    async def _send(self, packet: bytes) -> None:
+        """Send a client's packet down every line; `SourceError` if all lines fail."""
         failures = []
-        for source in sources:
+        for source in self._sources:
             try:
                 await source.send(packet)
             except SourceError as error:
                 failures.append(error)
-        if len(failures) == len(sources):
+        if len(failures) == len(self._sources):
             raise failures[0]
-
-    return send

@@ -251,7 +251,7 @@ async def _on_screen(
 
 
 def _logged(stage: Runner, orders: Orders) -> Callable[[str, int], Coroutine[Any, Any, str]]:
-    """Send settings for the user at the terminal; the log says so."""
+    """Send settings for the user at the terminal, and log it."""
 
     async def send(words: str, mote: int) -> str:
         told = await orders.send(words, mote)

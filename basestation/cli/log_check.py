@@ -1,4 +1,4 @@
-"""`basestation log verify`, `repair`, `decide` and `parts`: is a log whole, and what is made of it again."""
+"""`basestation log verify`, `repair`, `decide` and `parts`: check a log, repair it, decide frames, make parts."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def _end(summary: Summary, live: bool) -> str:
 @click.command(epilog=common.example("basestation log repair logs/20250301T120000Z-1f2e3d"))
 @folder_argument
 def repair(folder: Path) -> None:
-    """Make the logs in FOLDER readable, up to what is damaged.
+    """Make the logs in FOLDER readable again, without the damaged bytes.
 
     Damaged bytes are moved to files of their own: the torn end of a log (.torn), or a whole segment that is damaged or
     belongs to another run (.bad). The Parquet part of a changed segment is moved, too, since it may hold messages that

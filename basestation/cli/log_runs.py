@@ -54,7 +54,7 @@ def each_run(folder: Path, work: Callable[[Path], None]) -> None:
 
 
 def try_each(folder: Path, work: Callable[[Path], None]) -> list[str]:
-    """Do `work` for each run in a folder. The errors of those that cannot be read."""
+    """Do `work` for each run in a folder; return the errors of runs that cannot be read."""
     found = find_journals(folder)
     if not found:
         raise JournalError(f"{folder}: no logs in it{deeper_runs(folder)}")

@@ -1,6 +1,6 @@
 """The options for the network and its sources, the same in all commands that talk to gateways.
 
-The command line wins over the environment, this over the deployment, and that over this folder and attached ports.
+Precedence: the command line, the environment, the deployment, then this folder and the attached ports.
 """
 
 from __future__ import annotations

@@ -23,9 +23,10 @@ from basestation.planning.budget import (
     make_budget,
 )
 from basestation.planning.chosen_stamp import deployment_of
+from basestation.planning.life import life_with, with_period
 from basestation.planning.stamp_choice import CandidateRow, Comparison
 from basestation.planning.stamp_trials import Effort, compare, steps_of
-from basestation.planning.trade import Trade, life_with, make_trade, periods, with_period
+from basestation.planning.trade import Trade, make_trade, periods
 from basestation.simulator.options import OptionError
 from packet_formats import deployment as deployments
 from packet_formats import power

@@ -17,8 +17,8 @@ from basestation.causality.policy_choice import PolicyChoice, policy_label
 from basestation.causality.schemes import Scheme, TimedScheme
 from basestation.causality.schemes.scheme import Carry, Count
 from basestation.cli import common
+from basestation.cli.named_values import NamedValue, one_of, reading_option, whole
 from basestation.cli.progress import progress
-from basestation.cli.reading_option import reading_option
 from basestation.simulator import topology
 from basestation.simulator.options import MEANINGS, PRESETS, OptionError, WorldOptions
 from basestation.simulator.simulation import (
@@ -48,20 +48,6 @@ from packet_formats.schemes import (
 
 ARRIVAL_ORDER = PolicyChoice("none", 0)
 FEW_ENTRIES = (2, 6)  # of a stamp whose entries are a choice, beside all of them
-
-
-class Entries(click.ParamType[Any]):
-    """A number of kn entries, or "all"."""
-
-    name = "K|all"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        if value == "all" or isinstance(value, int):
-            return value  # type: ignore[no-any-return]
-        try:
-            return int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a number nor all", param, ctx)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,37 +115,42 @@ NETWORK_OPTIONS = [
         show_default=True,
         help="Hops to the farthest mote. The motes stand in a line, in this many equal groups.",
     ),
-    click.option("--positions", type=FILE, help="Place the motes: lines of id, x, y; needs --range."),
+    click.option(
+        "--positions",
+        type=FILE,
+        help="Place the gateway and the motes: lines of id, x, y; needs --range.",
+    ),
     click.option(
         "--range",
         "reach",
         type=common.FiniteFloat(0),
         help="Distance at which a mote is still heard, in the unit of --positions.",
     ),
-    click.option("--links", type=FILE, help="The links: lines of sender, receiver, probability."),
-    click.option("--gateway", type=int, help="The observer's id in that file. [default: the first]"),
+    click.option(
+        "--links",
+        type=FILE,
+        help="The links: lines of sender, receiver, probability; first the gateway's.",
+    ),
 ]
 STAMP_OPTIONS = [
     click.option(
-        "--entries", type=Entries(), multiple=True, help="kn entries on the wire; repeatable. [default: all]"
-    ),
-    click.option(
-        "--count",
-        type=click.Choice(get_args(Count)),
-        default="events",
-        show_default=True,
-        help="What kn counts.",
-    ),
-    click.option(
-        "--counter-bits", type=int, help="Width of a kn entry or an HLC counter. [default: as deployed]"
-    ),
-    click.option(
-        "--carry", type=click.Choice(get_args(Carry)), help="hlc, shlc: send r and c, or their sum."
-    ),
-    click.option(
-        "--modulus",
-        type=int,
-        help="Modulus of the clock on the wire, at least 2; may be too small. [default: as deployed]",
+        "--stamp",
+        "stamp",
+        type=NamedValue(
+            "setting",
+            {
+                "entries": lambda text: text if text == "all" else whole(text),
+                "count": one_of(*get_args(Count)),
+                "counter-bits": whole,
+                "carry": one_of(*get_args(Carry)),
+                "modulus": whole,
+            },
+        ),
+        multiple=True,
+        help="A setting of the stamps; repeatable. entries: kn entries on the wire, a number or all, several times for "
+        f"several stamps. count: what kn counts ({', '.join(get_args(Count))}). counter-bits: width of a kn entry or "
+        f"an HLC counter. carry: of hlc and shlc ({', '.join(get_args(Carry))}). modulus: of the clock on the "
+        "wire; may be too small. [default: as deployed]",
     ),
 ]
 FAULT_OPTIONS = [
@@ -179,14 +170,14 @@ READING_OPTIONS = [
         help="paper fits the paper's results best. network measures delays in real time and loses what comes later "
         "than G2 allows: `plan` simulates this. measured is the same without that loss.",
     ),
-    reading_option("Change one reading of the preset", {"ties": get_args(Ties)}),
+    reading_option("Change one reading of the preset", ties=get_args(Ties)),
 ]
 PANELS = {
     "Network": (
         "epsilon", "delta", "gateways", "events_per_tick", "period", "window",
-        "hops", "positions", "reach", "links", "gateway",
+        "hops", "positions", "reach", "links",
     ),
-    "Stamp": ("entries", "count", "counter_bits", "carry", "modulus"),
+    "Stamp": ("stamp",),
     "Faults": ("loss", "corrupt"),
     "Readings of the paper's model": ("preset", "readings"),
 }  # fmt: skip
@@ -198,14 +189,14 @@ PANELS = {
     epilog=common.example(
         """
         basestation simulate
-        basestation simulate --motes 50 --scheme shlc --scheme kn --entries 2 --policy dapw --phi 100 --phi 40
+        basestation simulate --motes 50 --scheme shlc --scheme kn --stamp entries=2 --policy dapw --phi 100 --phi 40
         basestation simulate --deployment examples/paper.toml --loss 0.1 --json
 
         # Motes that listen once in 2048 ticks:
         basestation simulate --hops 3 --period 2048 --window 148 --delta 148 --epsilon 2 --rate 0.0008
 
         # The paper's modulus, which is too small:
-        basestation simulate --reading delay-clock=sender --scheme kn --modulus 21
+        basestation simulate --reading delay-clock=sender --scheme kn --stamp modulus=21
 
         # Corrupt every mote's memory and see how long it takes to recover:
         basestation simulate --corrupt all --scheme kn --scheme shlc
@@ -245,7 +236,7 @@ def command(ctx: click.Context, /, as_json: bool, trace: Path | None, **given: A
 
 
 def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
-    settled = _with_deployment(ctx, _with_readings(given))
+    settled = _with_deployment(ctx, _with_settings(_with_readings(given)))
     settled |= _network(settled)
     options = WorldOptions(
         **{name: settled[name] for name in WorldOptions.__dataclass_fields__ if name in settled}
@@ -269,6 +260,15 @@ def _with_readings(given: dict[str, Any]) -> dict[str, Any]:
     return given | usual | dict(given.pop("readings"))
 
 
+def _with_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of `--stamp`, each with its default where it is not given."""
+    given = dict(given)
+    asked = given.pop("stamp")
+    usual = {"count": "events", "counter_bits": None, "carry": None, "modulus": None}
+    entries = tuple(value for name, value in asked if name == "entries")
+    return given | usual | dict(asked) | {"entries": entries, "stamp_said": {name for name, _ in asked}}
+
+
 def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     """Add the deployment's settings that no option sets; those of its stamp only for its own scheme."""
     path = given.pop("deployment")
@@ -277,6 +277,7 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
         for name in given
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT)
     }
+    said |= given.pop("stamp_said")
     for name in ("positions", "links"):
         if name in said and said & {"motes", "hops"}:
             raise OptionError(name, given[name], "also sets the number of motes and their hops")
@@ -342,20 +343,19 @@ def _stamp_settings(described: Deployment) -> dict[str, Any]:
 
 def _network(given: dict[str, Any]) -> dict[str, Any]:
     """The `motes` and the `topology` that a file or a number of hops gives."""
-    positions, links, reach, gateway = (given[name] for name in ("positions", "links", "reach", "gateway"))
+    positions, links, reach = (given[name] for name in ("positions", "links", "reach"))
     if positions is None and links is None:
-        for name, value in (("range", reach), ("gateway", gateway)):
-            if value is not None:
-                raise OptionError(name, value, "needs --positions or --links")
+        if reach is not None:
+            raise OptionError("range", reach, "needs --positions")
         return {"topology": topology.in_groups(given["motes"], given["hops"])} if given["hops"] > 1 else {}
     if positions is not None and links is not None:
         raise OptionError("links", links, "give either --positions or --links")
     if links is not None:
-        laid_out = topology.linked(links, gateway)
+        laid_out = topology.linked(links)
     elif reach is None:
         raise OptionError("positions", positions, "needs --range: how far a mote is heard")
     else:
-        laid_out = topology.field(positions, reach, gateway)
+        laid_out = topology.field(positions, reach)
     return {"motes": laid_out.motes, "topology": laid_out}
 
 
@@ -501,7 +501,7 @@ def _legend(rows: Sequence[tuple[Measurement, Measurement]], recovers: bool) -> 
         "hold: ticks from arrival to delivery. cut: stamps beyond the bound. misread: clocks read wrongly.",
     ]
     if any(row.saturated for _, row in rows):
-        lines.append("full: saturated stamps, which may tie; --counter-bits widens them.")
+        lines.append("full: saturated stamps, which may tie; --stamp counter-bits=N widens them.")
     if recovers:
         lines.append("healed: ticks from the fault to the last violation.")
     return lines

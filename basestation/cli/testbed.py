@@ -83,7 +83,8 @@ NETWORK_OPTIONS = [
         default="grid",
         show_default=True,
         metavar="WHAT",
-        help="grid, line, lits:FILE (id, x, y), gains:FILE (TOSSIM) or links:FILE (sender receiver p).",
+        help="grid, line, lits:FILE (id, x, y), gains:FILE (TOSSIM) or links:FILE (sender receiver p); a file's "
+        "first places are gateways.",
     ),
     click.option(
         "--range",
@@ -91,9 +92,6 @@ NETWORK_OPTIONS = [
         type=common.FiniteFloat(0.001, 1e6),
         help="Range of a mote; in a grid or line neighbours are 10 apart. [default: just enough for the deployment's "
         "hops]",
-    ),
-    click.option(
-        "--gateway", "named", type=int, multiple=True, help="Id of a gateway in the file; repeatable."
     ),
     click.option(
         "--loss",
@@ -190,7 +188,7 @@ RESULT_OPTIONS = [
 
 
 PANELS = {
-    "Topology and radio": ("topology", "reach", "named", "noise"),
+    "Topology and radio": ("topology", "reach", "noise"),
     "Energy": ("capacity", "since", "asleep"),
     "Ports": ("port", "ptys", "wait"),
     "Files": ("log", "capture", "keep"),
@@ -272,8 +270,6 @@ def _refuse_odd(given: dict[str, Any]) -> None:
         raise click.UsageError("lits needs --range: how far a mote is heard")
     if kind in ("gains", "links") and given["reach"] is not None:
         raise click.UsageError(f"--range means nothing with {kind}: the file has the links")
-    if kind in SHAPES and given["named"]:
-        raise click.UsageError("--gateway is an id in a file; a grid or a line has none")
     if None not in (given["seconds"], given["since"]) and given["since"] >= given["seconds"]:
         raise click.UsageError("--energy-from is after the end of the run: it must be less than --seconds")
     if given["wait"] and given["port"] is None:
@@ -323,7 +319,7 @@ def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> Radio
         lay_out = topologies.grid if kind == "grid" else topologies.line
         hops = min(one.hops for one in described)
         return lay_out(given["motes"] or most, gateways, hops, reach=given["reach"], margin=margin)
-    wanted = Wanted(given["motes"], gateways, given["named"], margin)
+    wanted = Wanted(given["motes"], gateways, margin)
     found = _from_file(kind, Path(name), given["reach"], wanted)
     if wanted.motes is None and found.motes > most:
         return _from_file(kind, Path(name), given["reach"], replace(wanted, motes=most))

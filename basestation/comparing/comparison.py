@@ -11,7 +11,7 @@ import numpy as np
 
 from basestation.causality.stream import Int32, Stream
 from basestation.causality.violations import Violations
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.scheme_run import Played, play
 from basestation.simulator.simulation import generate

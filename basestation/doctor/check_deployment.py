@@ -15,7 +15,7 @@ from basestation.planning.budget import (
     make_budget,
 )
 from basestation.planning.carry_room import short_of_room
-from basestation.planning.trade import life_with, with_period
+from basestation.planning.life import life_with, with_period
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def open_log(
     stack: contextlib.ExitStack,
-    logs: Path,
     station: Station,
-    sync: Sync,
     sources: Sequence[Source],
+    logs: Path,
+    sync: Sync,
     keep: Keep | None,
     say: Callable[[str], None],
 ) -> JournalWriter | RunRoller:

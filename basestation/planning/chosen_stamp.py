@@ -28,16 +28,18 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
     given |= {"preset": "network", "reading": f"delay-law={options.delay_law}"}
     given |= {"hops": hops} if hops > 1 else {}
     given |= {"scheme": layout.scheme}
-    given |= {
-        key: value for key, value in layout.settings.items() if key in ("entries", "count", "counter_bits")
-    }
+    settings = [
+        f"--stamp {key.replace('_', '-')}={value}"
+        for key, value in layout.settings.items()
+        if key in ("entries", "count", "counter_bits")
+    ]
     if row.tolerate is not None:
         given |= {"tolerate": row.tolerate}
     elif row not in comparison.named:  # which are delivered by their own rules
         given |= {"policy": row.policy}
     given |= {"phi": row.phi} if row.policy == POLICY else {}
     words = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
-    return " ".join(["basestation simulate", *words])
+    return " ".join(["basestation simulate", *words, *settings])
 
 
 def deployment_of(budget: Budget, row: CandidateRow, name: str, key: str = "site.key") -> Deployment:

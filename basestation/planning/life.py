@@ -7,12 +7,12 @@ out interference, joining and temperature. docs/evidence/power.md compares it wi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from packet_formats import power
 from packet_formats.boards import BOARDS
-from packet_formats.layout import PAYLOAD_LIMIT
+from packet_formats.layout import PAYLOAD_LIMIT, StampLayout
 from packet_formats.schedule import (
     PERIODS_LOG2,
     Schedule,
@@ -22,8 +22,9 @@ from packet_formats.schedule import (
     schedule_of,
 )
 
-from .budget import RARE, PlannedNetwork
+from .budget import RARE, BudgetError, PlannedNetwork
 
+STAMP_BYTES = 4  # of the usual stamps, and those of variable size: a window has room for this size
 BURST = 4  # frames that a mote sends in one turn, at most
 LEARNED = 0.6  # standard deviations: the mean of a window's end and the second latest of four
 ROOM = 1.05  # a window's length over the need of its phases, for senders that do not hear one another
@@ -305,4 +306,23 @@ def _poisson_most(mean: float, often: float) -> int:
     return number
 
 
-__all__ = ["LevelLife", "LifePlan", "ScheduleError", "life_of", "schedule_for"]
+def with_period(network: PlannedNetwork, period_ms: int) -> PlannedNetwork:
+    """The network with a schedule, its window just long enough; `BudgetError` if none fits.
+
+    If windows come as often as urgent ones should, urgent ones are left out.
+    """
+    if not period_ms:
+        return replace(network, period_ms=0, window_ms=0)
+    if period_ms <= network.urgent_ms:
+        network = replace(network, urgent_ms=0)
+    try:
+        schedule = schedule_for(replace(network, stamp_bytes=STAMP_BYTES), period_ms)
+    except ScheduleError as error:
+        raise BudgetError(error.key.replace("_", "-"), error.reason) from error
+    return replace(network, period_ms=period_ms, window_ms=math.ceil(schedule.delta_ms))
+
+
+def life_with(network: PlannedNetwork, stamp: StampLayout, mah: float = power.CELLS_MAH) -> LifePlan:
+    """The life with a stamp of this size, since each byte costs air time. A variable stamp has its usual size."""
+    size = min(STAMP_BYTES, stamp.size) if stamp.is_variable else stamp.size
+    return life_of(replace(network, stamp_bytes=size), network.schedule, network.loss, mah)

@@ -8,7 +8,6 @@ from typing import Any
 
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme, TimedScheme
-from basestation.simulator.engine import IS_FAST
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulation import Measurement, generate, measure, measure_rule, world_for
 from basestation.simulator.topology import HopTopology, in_groups
@@ -24,9 +23,9 @@ PHIS = (0, 10, 20, 40, 60, 80, 100)
 MOST_MESSAGES = 20_000  # of one seed
 LEAST_MESSAGES = 500
 NAMED_MESSAGES = 1_000  # of one seed, for stamps that have no kernel
-STEPS_FAST, STEPS_PLAIN = 20_000_000, 150_000  # of all seeds: about five seconds with numba, and without
+STEPS = 20_000_000  # of all seeds: about five seconds
 # A tick and mote: below this rate, hardly two messages are near in time.
-LEAST_RATE_FAST, LEAST_RATE_PLAIN = 3e-4, 3e-3
+LEAST_RATE = 3e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def world_of(budget: Budget, effort: Effort) -> WorldOptions:
     network, clock, turns = budget.network, budget.clock, budget.turns
     rate = network.rate * clock.tick_ms / 1000 / turns
     if (effort.messages is None or effort.busier) and network.schedule is None:
-        rate = max(rate, LEAST_RATE_FAST if IS_FAST else LEAST_RATE_PLAIN)
+        rate = max(rate, LEAST_RATE)
     return WorldOptions(
         motes=network.motes,
         epsilon=clock.epsilon,
@@ -80,7 +79,7 @@ def _windows(budget: Budget) -> dict[str, Any]:
 
 def _affordable_messages(motes: int, rate: float, seeds: int) -> int:
     steps_per_message = (motes + 1) / (motes * rate) + 10 * motes
-    affordable = (STEPS_FAST if IS_FAST else STEPS_PLAIN) / seeds / steps_per_message
+    affordable = STEPS / seeds / steps_per_message
     return int(min(MOST_MESSAGES, max(LEAST_MESSAGES, affordable)))
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from packet_formats import power
-from packet_formats.layout import StampLayout
 from packet_formats.schedule import PERIODS_LOG2
 
 from .budget import Budget, BudgetError, PlannedNetwork, make_budget
-from .life import LifePlan, ScheduleError, life_of, schedule_for
+from .life import LifePlan, life_with, with_period
 from .stamp_choice import CandidateRow, Comparison
 from .stamp_trials import Effort, compare
 
 CLOCKED, NAMED = "shlc", "barrier"  # the stamps that the table compares: by the clock, and by name
 MESSAGES = 2000  # of one seed, for each row
 ALWAYS_ON = 0
-STAMP_BYTES = 4  # of the usual stamps, and those of variable size: a window has room for this size
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +94,3 @@ def _row(network: PlannedNetwork, period_ms: int, tolerance: float, effort: Effo
     comparison = compare(budget, tolerance, effort, schemes=(CLOCKED, NAMED))
     stamp = comparison.choice or comparison.measured[0]
     return TradeRow(period_ms, budget, life_with(planned, stamp.candidate.layout, mah), comparison)
-
-
-def with_period(network: PlannedNetwork, period_ms: int) -> PlannedNetwork:
-    """The network with a schedule, its window just long enough; `BudgetError` if none fits.
-
-    If windows come as often as urgent ones should, urgent ones are left out.
-    """
-    if not period_ms:
-        return replace(network, period_ms=0, window_ms=0)
-    if period_ms <= network.urgent_ms:
-        network = replace(network, urgent_ms=0)
-    try:
-        schedule = schedule_for(replace(network, stamp_bytes=STAMP_BYTES), period_ms)
-    except ScheduleError as error:
-        raise BudgetError(error.key.replace("_", "-"), error.reason) from error
-    return replace(network, period_ms=period_ms, window_ms=math.ceil(schedule.delta_ms))
-
-
-def life_with(network: PlannedNetwork, stamp: StampLayout, mah: float = power.CELLS_MAH) -> LifePlan:
-    """The life with a stamp of this size, since each byte costs air time. A variable stamp has its usual size."""
-    size = min(STAMP_BYTES, stamp.size) if stamp.is_variable else stamp.size
-    return life_of(replace(network, stamp_bytes=size), network.schedule, network.loss, mah)

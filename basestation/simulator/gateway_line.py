@@ -22,7 +22,7 @@ from packet_formats.records import Heard
 from packet_formats.seal import Seal
 from packet_formats.tinyos import BROADCAST, ActiveMessage, encode_packet
 
-from .engine import engine
+from . import engine
 from .options import WorldOptions
 from .scheme_run import StampingMotes, pack_stamps
 from .simulated_trace import wire_rows

@@ -31,7 +31,7 @@ from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.schemes import PHI_POLICIES, descriptor
 
-from .engine import engine
+from . import engine
 from .options import OptionError, WorldOptions
 from .scheme_run import stamp_rows
 from .simulation import SimulatedRun

@@ -17,9 +17,8 @@ from basestation.deployed import scheme_of_layout, setting_of_layout
 from packet_formats.layout import StampLayout, stamp_layout
 from packet_formats.schemes import LEDGER, MAX_FIELD_BITS, SEQUENCE, LayoutError, descriptor, names
 
-from . import windows
+from . import engine, windows
 from .corruption import Corruption, corrupt_stream, draw_corruption
-from .engine import engine
 from .options import OptionError, WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
 from .scheme_run import play, stamp_messages

@@ -190,30 +190,22 @@ def read_links(path: Path) -> dict[tuple[int, int], float]:
     return links
 
 
-def field(path: Path, reach: float, gateway: int | None = None) -> HopTopology:
-    """A network from a file of positions. The gateway is the first row unless named.
+def field(path: Path, reach: float) -> HopTopology:
+    """A network from a file of positions, the gateway's first.
 
     Every other row is a mote, even if it repeats an id, as real files do.
     """
-    rows = read_positions(path)
-    found = [i for i, (name, _, _) in enumerate(rows) if gateway in (None, name)]
-    if not found:
-        raise TopologyError(f"{path}: no position for the gateway {gateway}")
-    _, *observer = rows.pop(found[0])
+    (_, *observer), *rows = read_positions(path)
     return from_positions([(x, y) for _, x, y in sorted(rows)], (observer[0], observer[1]), reach)
 
 
-def linked(path: Path, gateway: int | None = None) -> HopTopology:
-    """A network from a file of links. The first sender is the gateway unless one is named.
-
-    It contains every id that hears and is heard.
-    """
+def linked(path: Path) -> HopTopology:
+    """A network from a file of links, of all ids that hear and are heard. The first sender is the gateway."""
     links = read_links(path)
     senders = {a for (a, b), chance in links.items() if a != b and chance > 0}
     receivers = {b for (a, b), chance in links.items() if a != b and chance > 0}
     known = senders & receivers
-    if gateway is None:
-        gateway = next(iter(links))[0]
+    gateway = next(iter(links))[0]
     if gateway not in known:
         raise TopologyError(f"{path}: no links to and from the gateway {gateway}")
     return from_links(links, known, gateway)

@@ -24,7 +24,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.keys import write_key
 
 SETTINGS = (
-    *("motes", "topology", "range", "gateway", "noise", "rate", "app"),
+    *("motes", "topology", "range", "noise", "rate", "app"),
     *("seconds", "seed", "pace", "faults", "sensors", "truth", "pcap", "keep"),
 )
 COMMAND = (sys.executable, "-m", "basestation", "testbed", "--gateways", "1")

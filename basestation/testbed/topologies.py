@@ -141,11 +141,10 @@ def _fading(places: Mapping[int, Place], reach: float, margin: float) -> dict[Li
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The choice from a file: how many motes (None: all), how many gateways or which."""
+    """The choice from a file: the number of motes (None: all) and of gateways."""
 
     motes: int | None = None
     gateways: int = 1
-    named: tuple[int, ...] = ()
     margin: float = MARGIN_DB
 
 
@@ -205,14 +204,11 @@ def _finite(word: str) -> float:
 
 
 def _chosen(path: Path, whole: RadioTopology, names: list[int], wanted: Wanted) -> RadioTopology:
-    """The gateways among a file's places (those named, else the first) and the motes fewest hops away from them."""
+    """The first places of a file as gateways, and the motes fewest hops away from them."""
     if not names:
         raise TopologyError(f"{path}: none of its links is good enough to carry frames")
-    for name in wanted.named:
-        if name not in names:
-            raise TopologyError(f"{path} has no place {name} for a gateway")
     whole = replace(whole, margin=wanted.margin)
-    gateways = list(dict.fromkeys(wanted.named)) or names[: wanted.gateways]
+    gateways = names[: wanted.gateways]
     hops = _hops_to(gateways, names, whole.carries)
     others = sorted((hops[name], name) for name in names if name in hops and name not in gateways)
     motes = len(others) if wanted.motes is None else wanted.motes

@@ -99,7 +99,7 @@ def _part(
 
 
 def _columns_for(rows: Sequence[dict[str, Text]], room: int) -> list[str]:
-    """The columns that fit. Columns without any content are left out first."""
+    """The columns that fit, by importance, without empty ones."""
     widths = {name: 1 + max(len(name), *(len(cells[name]) for cells in rows), 0) for name in COLUMNS}
     for name, nothing in (("name", ""), ("duty", "-")):
         if all(cells[name].plain == nothing for cells in rows):

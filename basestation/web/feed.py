@@ -338,7 +338,7 @@ class _SendClock:
     """Converts the network's time in a stamp to the host's clock."""
 
     deployment: Deployment
-    # When, and ns from network to host
+    # The host's time, and the ns between the network's clock and the host's
     recent: deque[tuple[int, float]] = field(default_factory=deque, init=False)
 
     def restart(self) -> None:

@@ -39,7 +39,7 @@ SECOND = 1_000_000_000
 
 
 def pack(line: Line) -> bytes:
-    """Small, and nothing for the garbage collector to look through."""
+    """A line as bytes: small, and no work for the garbage collector."""
     return marshal.dumps((isinstance(line, Gap), *line))
 
 

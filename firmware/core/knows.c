@@ -14,7 +14,8 @@ static bool in_receipts(const uint8_t *payload, uint8_t length, const cw_own_t *
 
 #if CAUSEWAY_CLOCK_WIDTH && !CAUSEWAY_SCHEME_DELTA_VECTOR
 
-/* Whoever knew ours knew a clock value of at least our tick; a clock alone (dpc1) may be EPSILON behind it.
+/* A sender that knew ours knew a clock value of at least our tick; a plain clock (dpc1) may be EPSILON behind
+ * it.
  */
 static bool is_before(const uint8_t *stamp, uint32_t now, const cw_own_t *ours)
 {

@@ -14,7 +14,7 @@ void cw_receipts_start(cw_receipts_t *receipts)
 
 /* A row's state: the boot count in the low three bits, and */
 #define BOOT_MASK 0x07U
-#define UNTOLD 0x08U /* this receipt was in no message yet */
+#define UNSENT 0x08U /* this receipt was in no message yet */
 #define FRESH 0x10U  /* received since the last send */
 
 _Static_assert(CW_RECEIPTS_ROOM >= 1 && CW_RECEIPTS_ROOM <= 255, "rows are counted in a byte");
@@ -32,17 +32,17 @@ static void remove_row(cw_receipts_t *receipts, uint8_t at)
 }
 
 /* After a fault in memory. */
-static void mend_rows(cw_receipts_t *receipts)
+static void check_rows(cw_receipts_t *receipts)
 {
     if (receipts->used > CW_RECEIPTS_ROOM)
         cw_receipts_start(receipts);
 }
 
-/* Forget the most recently told one; false if all are still to be told. */
+/* Forget the most recently sent receipt; false if all are still to be sent. */
 static bool make_room(cw_receipts_t *receipts)
 {
     for (uint8_t at = receipts->used; at-- > 0;) {
-        if (!(receipts->rows[at].state & UNTOLD)) {
+        if (!(receipts->rows[at].state & UNSENT)) {
             remove_row(receipts, at);
             return true;
         }
@@ -53,7 +53,7 @@ static bool make_room(cw_receipts_t *receipts)
 void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uint8_t sequence)
 {
     uint8_t at = 0;
-    mend_rows(receipts);
+    check_rows(receipts);
     boot &= BOOT_MASK;
     while (at < receipts->used && receipts->rows[at].source != source)
         at++;
@@ -73,14 +73,14 @@ void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uin
     row->source = source;
 #endif
     row->sequence = sequence;
-    row->state = (uint8_t)(boot | UNTOLD | FRESH);
+    row->state = (uint8_t)(boot | UNSENT | FRESH);
 }
 
-/* Which of the first `among` rows is to be told next: the first untold one, else the first. */
+/* Which of the first `among` rows to send next: the first unsent one, else the first. */
 static uint8_t choose(const cw_receipts_t *receipts, uint8_t among)
 {
     for (uint8_t at = 0; at < among; at++)
-        if (receipts->rows[at].state & UNTOLD)
+        if (receipts->rows[at].state & UNSENT)
             return at;
     return 0;
 }
@@ -91,8 +91,8 @@ static void put_slot(uint8_t *slot, uint16_t source, uint8_t sequence)
     slot[CAUSEWAY_SOURCE_BYTES] = sequence;
 }
 
-/* Tell one of the first `among` rows; it becomes the last, the most recently told. */
-static void tell(cw_receipts_t *receipts, uint8_t among, uint8_t *slot)
+/* Send one of the first `among` rows; it becomes the last, the most recently sent. */
+static void send_receipt(cw_receipts_t *receipts, uint8_t among, uint8_t *slot)
 {
     uint8_t at = choose(receipts, among);
     cw_receipt_t row = receipts->rows[at];
@@ -102,7 +102,7 @@ static void tell(cw_receipts_t *receipts, uint8_t among, uint8_t *slot)
     receipts->rows[receipts->used++] = row;
 }
 
-/* Whether nothing received since the last send is left to tell; from now on that is the past. */
+/* Whether every receipt since the last send was sent; from here on they count as old. */
 static bool close_interval(cw_receipts_t *receipts)
 {
     bool complete = !receipts->overflow;
@@ -117,12 +117,12 @@ static bool close_interval(cw_receipts_t *receipts)
 
 bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, uint8_t *slots)
 {
-    mend_rows(receipts);
+    check_rows(receipts);
     uint8_t among = receipts->used;
 
     for (uint8_t slot = 0; slot < CAUSEWAY_RECEIPTS; slot++, slots += CAUSEWAY_RECEIPT_BYTES)
         if (among)
-            tell(receipts, among--, slots);
+            send_receipt(receipts, among--, slots);
         else
             put_slot(slots, own, sequence);
     return close_interval(receipts);

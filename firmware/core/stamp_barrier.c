@@ -1,9 +1,9 @@
 /* barrier: a hybrid logical clock (top, counter), and the names of the immediate causes.
  *
- * All times are kept as the low bits of ticks. That is sound because each event first makes them recent:
- * what is older than SPAN becomes just that old, and what is further ahead than any clock (a fault) too.
- * SPAN is more than any rule below looks back, and more than B, from which on every received l is newer.
- * After a pause longer than that everything is old, which the whole tick of the last event tells.
+ * All times are kept as the low bits of ticks. That is sound because each event first makes them recent: what
+ * is older than SPAN becomes just that old, and what is further ahead than any clock (a fault) too. SPAN is
+ * more than any rule below looks back, and more than B, from which on every received l is newer. After a
+ * pause longer than that everything is old, as the whole tick of the last event shows.
  *
  * Rules compare how far times are behind `latest`, the greatest l that there can be: less is newer.
  */
@@ -70,7 +70,7 @@ static void forget_causes(cw_stamp_t *state)
         heard->top = old;
 }
 
-/* Whether the last event is so long ago that all times are old. */
+/* Whether the last event is longer ago than any time matters. */
 static bool all_old(const cw_stamp_t *state, uint32_t tick)
 {
     return ((tick - state->tick) & CW_TICK_MASK) > SPAN + CAUSEWAY_LEAD;
@@ -199,7 +199,7 @@ static void step_clock(cw_stamp_t *state, uint32_t tick, cw_past_t latest)
     }
 }
 
-/* An age in whole units, rounded down, as one of so many codes. */
+/* An age in whole units, rounded down, at most the last code. */
 static uint8_t code(cw_past_t ours, cw_past_t theirs, uint8_t unit_log2, uint8_t codes)
 {
     if (theirs < ours)
@@ -210,8 +210,8 @@ static uint8_t code(cw_past_t ours, cw_past_t theirs, uint8_t unit_log2, uint8_t
     return (uint8_t)age;
 }
 
-/* The age that a stamp tells: of the newest that is cut or our previous message, if something is cut; else of
- * our previous message; if that is too old, of the newest that is named. */
+/* The age in a stamp: of the newest cut message or our previous one, if any is cut; else of our previous
+ * message; if that is too old, of the newest that is named. */
 static uint8_t age_code(const cw_stamp_t *state, const causes_t *causes, cw_past_t latest)
 {
     cw_past_t ours = behind(latest, state->top), previous = behind(latest, state->previous);

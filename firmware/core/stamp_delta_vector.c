@@ -1,8 +1,8 @@
 /* delta-vector: the clock, and of each mote how long ago it last sent, as far as is known.
  *
  * An age is kept as it travels: plus EPSILON, so that a clock ahead of ours gives no negative one, and the
- * top code for "so long ago that nobody waits for it, or never". Ages grow with the clock, so a wrong one is
- * soon of no account.
+ * top code for "too long ago for any observer to wait, or never". Ages grow with the clock, so a wrong one
+ * soon stops mattering.
  */
 #include "causeway/stamp_fields.h"
 #include "causeway/ticks.h"
@@ -15,7 +15,7 @@ typedef int16_t age_t;
 typedef int32_t age_t;
 #endif
 
-/* Whoever waits gives up DELTA + EPSILON after the sending; we and the receiver may both be EPSILON behind.
+/* An observer gives up DELTA + EPSILON after the sending; we and the receiver may both be EPSILON behind.
  */
 #define AGE_MOST ((cw_entry_t)(CAUSEWAY_DELTA + 3U * CAUSEWAY_EPSILON))
 
@@ -52,7 +52,7 @@ void cw_stamp_start(cw_stamp_t *state, uint32_t tick)
     forget_ages(state);
 }
 
-/* The message tells of the one that its own mote sent before it; only then it is itself the last. */
+/* The stamp has the age of this mote's message before; only then this one becomes its last. */
 bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 {
     uint8_t *stamp = payload + CAUSEWAY_STAMP_AT, *at = stamp + FIRST_BYTE, mask = FIRST_MASK;
@@ -68,13 +68,13 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     return false;
 }
 
-/* They say that a mote last sent `told` ago, by their clock, which is `ahead` of ours. False: by ours that
- * cannot be yet. */
-static bool take_age(cw_entry_t *ours, cw_entry_t told, age_t ahead)
+/* A stamp says that a mote last sent `theirs` ago, by its sender's clock, which is `ahead` of ours. False: by
+ * our clock that is in the future. */
+static bool take_age(cw_entry_t *ours, cw_entry_t theirs, age_t ahead)
 {
-    if (told > AGE_MOST)
+    if (theirs > AGE_MOST)
         return true;
-    age_t age = (age_t)((age_t)told - ahead);
+    age_t age = (age_t)((age_t)theirs - ahead);
     if (age >= 0 && age <= AGE_MOST && age < *ours)
         *ours = (cw_entry_t)age;
     return age >= 0;

@@ -1,4 +1,4 @@
-/* dpc1: the clock alone. Nothing is known of others. */
+/* dpc1: only the clock. Nothing is known of other motes. */
 #include "causeway/stamp_fields.h"
 
 #if CAUSEWAY_SCHEME_DPC1

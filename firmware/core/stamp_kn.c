@@ -52,7 +52,7 @@ static void slide(cw_stamp_t *state, uint32_t rise)
     memset(state->kn, 0, moved);
 }
 
-/* One more event at our clock, which is c below the top; out of the window nobody can ask for it. */
+/* One more event at our clock, which is c below the top; below the window it is not counted. */
 static void count_event(cw_stamp_t *state, uint16_t c)
 {
     if (c < CAUSEWAY_ENTRIES && state->kn[c] < CAUSEWAY_ENTRY_TOP)

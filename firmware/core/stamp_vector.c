@@ -1,10 +1,9 @@
 /* vector: how many messages of each mote are known of. Its own number stands in the header, so a message
  * carries those of all motes but its sender, in order of their ids.
  *
- * Counters are modulo 256 and compared as such: 1 to 127 ahead is newer. So a mote that was told nothing yet
- * must take the first stamp as it is, and a message that was received itself counts unless it is one of the
- * last few: without that, a mote that starts again, or a peer that does, would be believed 128 messages
- * later.
+ * Counters are modulo 256 and compared as such: 1 to 127 ahead is newer. So a mote that knows nothing yet
+ * takes the first stamp as it is, and a received message itself counts unless it is one of the last few: else
+ * a mote that restarts, or its peers, would be ignored for 128 messages.
  */
 #include "causeway/dedup.h"
 #include "causeway/stamp_fields.h"

@@ -1,6 +1,5 @@
 /** The small parts of a board: LEDs, ADC, EEPROM, watchdog, reset, serial id. */
-#ifndef HAL_BOARD_H
-#define HAL_BOARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,12 +8,12 @@ enum { LED_RED = 1, LED_GREEN = 2, LED_YELLOW = 4 };
 
 /** Why a node started; the numbers are those in its health message. */
 enum {
-    START_UNKNOWN, /* its board does not tell */
+    START_UNKNOWN, /* its board does not know */
     START_POWER_ON,
     START_BUTTON,
     START_DEBUGGER,
     START_COMMAND,                     /* board_reboot() */
-    START_WANTED_MOST = START_COMMAND, /* up to here somebody wanted it */
+    START_WANTED_MOST = START_COMMAND, /* deliberate starts up to here */
     START_BROWN_OUT,                   /* the supply was too low for a moment */
     START_WATCHDOG,                    /* the program hung */
     START_DAMAGE,                      /* board_reset() */
@@ -54,11 +53,9 @@ void watchdog_pat(void);
 /** Reset now: memory is damaged. */
 _Noreturn void board_reset(void);
 
-/** Reset now: somebody wanted it. */
+/** Reset now, deliberately. */
 _Noreturn void board_reboot(void);
 
 /** Stop a node that must not run: red and yellow in turn, half a second each, for ever. To be called before
  * the radio is started. */
 _Noreturn void board_refuse(void);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Compare times with clock_before(), never with <.
  */
-#ifndef HAL_CLOCK_H
-#define HAL_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +13,7 @@
 void clock_start(void);
 
 /** The local time now; from anywhere, interrupts included. Never runs backwards. With a schedule, after a
- * power-save that ended before its alarm, it may be up to 127 cycles ago until somebody needs the I/O clock
+ * power-save that ended before its alarm, it may be up to 127 cycles old until a driver needs the I/O clock
  * (power.h); at an alarm it is exact. */
 uint32_t clock_now(void);
 
@@ -38,5 +37,3 @@ static inline bool clock_before(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;
 }
-
-#endif

@@ -1,9 +1,8 @@
-/** Events: interrupts tell the loop that there is something to do.
+/** Events: interrupts wake the loop when it has something to do.
  *
  * An event is a bit. Posting a pending one changes nothing, so a handler must drain whatever caused it.
  */
-#ifndef HAL_EVENTS_H
-#define HAL_EVENTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ uint8_t events_take(void);
 /** Sleep until an event is pending, in the deepest mode that power.h allows; return at once if one is.
  * Interrupts cannot come between the check and the sleep, so no event is missed. */
 void events_wait(void);
-
-#endif

@@ -5,8 +5,7 @@
  * events_wait() uses power-save, after the crystal cycle that the data sheet demands between a wake and the
  * next sleep (a dummy write to OCR0, wait for OCR0UB).
  */
-#ifndef HAL_POWER_H
-#define HAL_POWER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ void power_release(uint8_t user);
 
 /** Whether memory has kept the users. If not, the next sleep may be too deep for one of them. */
 bool power_sound(void);
-
-#endif

@@ -5,8 +5,7 @@
  * frame. It hears everything (no address recognition, no acknowledgements): its user decides whom a frame is
  * for.
  */
-#ifndef HAL_RADIO_H
-#define HAL_RADIO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -70,7 +69,7 @@ void radio_stop(void);
 #define RADIO_NO_STAMP 0xFF
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at);
 
-#if CAUSEWAY_SCHEDULED /* without a schedule nobody puts the radio to sleep */
+/* From here to radio_busy(): only with a schedule; without one the radio never sleeps. */
 
 /** Cycles from the first radio_wake() to a receiver that is on, at most, if it is called again on each
  * EVENT_RADIO. A start that fails and one that must calibrate (MICA2: hourly) take longer. */
@@ -95,13 +94,9 @@ bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_
 /** Whether the radio hears or sends a frame just now: a carrier, or a frame that is coming in. */
 bool radio_busy(void);
 
-#endif
-
-#if CAUSEWAY_GATEWAYS > 1
 /** Whether no frame is coming in or waits for radio_service(): all that is heard from now on begins later.
  * From the loop. */
 bool radio_quiet(void);
-#endif
 
 /** Do all pending work; call it on EVENT_RADIO, or at any time. It calls the three functions below. */
 void radio_service(void);
@@ -127,5 +122,3 @@ void radio_on_sent(radio_result_t result, uint32_t time);
 
 /** Turn a local time into what a beacon carries. May be called from an interrupt: short, no side effects. */
 uint32_t radio_stamp(uint32_t local);
-
-#endif

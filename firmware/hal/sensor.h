@@ -1,10 +1,9 @@
-/** Sensors: which there are, and how a sensor board is told to power one. net/mote/readings.h reads them.
+/** Sensors: their names, and how to power one on its sensor board. net/mote/readings.h reads them.
  *
  * One file of a board's folder implements this for each sensor board; the deployment's sensor_board chooses
  * it.
  */
-#ifndef HAL_SENSOR_H
-#define HAL_SENSOR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -52,7 +51,5 @@ static inline uint8_t sensor_channel(uint8_t sensor)
 {
     return sensor;
 }
-
-#endif
 
 #endif

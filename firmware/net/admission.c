@@ -6,7 +6,7 @@
 #include "timesync.h"
 #include "traffic.h"
 
-/* The duplicate filter knows data by source and cw_data_number(), which has 11 bits; commands by a source
+/* The duplicate filter finds data by source and cw_data_number(), which has 11 bits; commands by a source
  * that no node has; health by a number that no data message has. */
 #define COMMANDS 0xFFFFU
 #define UNCHECKED_COMMANDS 0xFFFEU
@@ -15,12 +15,7 @@
 
 static cw_dedup_t seen;
 
-void admission_start(void)
-{
-    cw_dedup_start(&seen);
-}
-
-/* Whether it is heard for the first time; if not, it is counted. */
+/* Whether a message is heard for the first time. Counts it if not. */
 static bool is_new(uint16_t source, uint16_t number)
 {
     bool known = cw_dedup_seen(&seen, source, number);

@@ -10,7 +10,8 @@
 #include "mic.h"
 
 #define PROOF_PATIENCE \
-    (2 * CLOCK_SECOND)               /* a beacon waits this long for its proof: the sender tries for one */
+    (2 *               \
+     CLOCK_SECOND) /* a beacon waits this long for its proof, which its sender tries to send for a second */
 #define LONG_PAST (8 * CLOCK_SECOND) /* no clock of this epoch is further behind its root's */
 #define BEHIND_MOST 2
 
@@ -24,7 +25,7 @@ typedef struct {
 static place_t places[BEACONS_ROOM];
 static uint8_t oldest;
 static uint32_t last_question;
-static uint8_t behind; /* beacons in a row that were */
+static uint8_t behind; /* beacons in a row that were behind */
 static uint16_t last_behind;
 
 static void hear_question(const radio_heard_t *heard, uint32_t now)
@@ -60,12 +61,13 @@ static bool is_meant(const place_t *place, const uint8_t *proof)
                cw_get16(proof + CAUSEWAY_PROOF_SEQUENCE_AT);
 }
 
-/* Who has no key can delay beacons or play them again, so his are behind. So is a mote that has gone wrong,
- * to its root, and the whole network to a mote whose clock is ahead by a fault, or to a half of it that was
- * away. A beacon of our epoch that is behind what we know is therefore believed only when BEHIND_MOST others
- * before it, each newer than the one before, were behind too, and none newer was not. An older one that is
- * not behind tells nothing: of two who drive, the one to be followed has the newer numbers. A root would take
- * whoever plays it again for a mote that needs its help: it believes none that is long past. */
+/* An attacker without the key can only delay or replay beacons, so those lag behind our clock. True beacons
+ * lag, too: those of a mote with a faulty clock at its root, and all of the network's at a mote whose clock
+ * is ahead by a fault, or in a half of the network that was cut off. So a beacon of our epoch that lags is
+ * believed only after BEHIND_MOST others, each newer than the one before, lagged too, with no newer one in
+ * between that did not. An older beacon that does not lag proves nothing: of two drivers, motes follow the
+ * one with the newer numbers. A root would take a replayed beacon for that of a mote that needs help, so it
+ * believes none that is long past. */
 static bool is_behind(const place_t *place, uint32_t now)
 {
     const uint8_t *beacon = place->beacon;
@@ -74,7 +76,7 @@ static bool is_behind(const place_t *place, uint32_t now)
     int8_t later = timesync_later(beacon[CAUSEWAY_BEACON_EPOCH_AT], beacon[CAUSEWAY_BEACON_FLAGS_AT],
                                   cw_get32(beacon + CAUSEWAY_BEACON_TIME_AT));
     if (later != 0)
-        return later < 0; /* nobody without the key makes a later one */
+        return later < 0; /* only a node with the key makes a later one */
     int32_t late = (int32_t)(timesync_stamp(place->heard) - cw_get32(beacon + CAUSEWAY_BEACON_TIME_AT));
     uint32_t allowed = (uint32_t)timesync_error(now) + beacon[CAUSEWAY_BEACON_ERROR_AT] + place->unsure +
                        2 * TIMESYNC_NOISE;
@@ -94,7 +96,7 @@ static bool is_behind(const place_t *place, uint32_t now)
     return true;
 }
 
-/* It is the first of its number that came, so none of the others, copies or not, is needed. */
+/* The first beacon of its number: the others, copies or forged, are not needed. */
 static void take_beacon(const place_t *place, const uint8_t *proof, uint32_t now)
 {
     for (uint8_t i = 0; i < BEACONS_ROOM; i++)

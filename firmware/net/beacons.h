@@ -1,14 +1,13 @@
-/** Beacons that wait for their proof, before time sync hears of them.
+/** Beacons that wait for their proof before time sync gets them.
  *
- * The radio writes the time into a beacon while it goes out, so its MIC follows it, in a proof. A beacon
- * waits here until that came and is right. A stranger's beacon in the name of another, even with the same
- * number, takes a place of its own, and goes when it is the oldest. A question (it knows no hops) has no
- * proof: it moves nothing, and one a second is heard.
+ * The radio writes the time into a beacon while the beacon goes out, so its MIC follows in a message of its
+ * own, the proof. A beacon waits here until a right proof comes. A forged beacon, even with the same sender
+ * and number, takes a place of its own, and is overwritten when it is the oldest. A question (a beacon
+ * without hops) has no proof: it changes no state, and one a second is heard.
  *
- * Without a key there are no proofs: time sync gets each beacon at once.
+ * Without a key time sync gets each beacon at once.
  */
-#ifndef NET_BEACONS_H
-#define NET_BEACONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,7 +36,7 @@ static inline bool beacons_is_proof(const radio_message_t *message)
 /** A beacon came in. */
 void beacons_on_heard(const radio_heard_t *heard, uint32_t now);
 
-/** A proof came in, of any length. False: it proves none that waits. */
+/** A proof came in, of any length. False: it proves no beacon that waits. */
 bool beacons_on_proof(const radio_message_t *message, uint32_t now);
 
 #else
@@ -49,7 +48,5 @@ static inline void beacons_on_heard(const radio_heard_t *heard, uint32_t now)
 {
     timesync_on_beacon(heard->message.data, heard->time, heard->error, now);
 }
-
-#endif
 
 #endif

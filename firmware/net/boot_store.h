@@ -1,4 +1,4 @@
-/** What a node keeps in EEPROM, and where. All addresses of the firmware are here.
+/** What a node keeps in EEPROM, and where. All EEPROM addresses of the firmware are here.
  *
  * An erased EEPROM (all FF) means that the node never started: boot count 0 at its first start, no id, first
  * epoch 0. To give a node its id in EEPROM, write mark, id low, id high to addresses 0, 1, 2; it overrides
@@ -8,15 +8,14 @@
  * more than twice in BOOT_STORE_ENTRIES starts. The newest entry counts. While one is written its check is
  * FF, so an entry that a reset has broken off is not believed.
  */
-#ifndef NET_BOOT_STORE_H
-#define NET_BOOT_STORE_H
+#pragma once
 
 #include <stdint.h>
 
 enum {
     BOOT_STORE_ID_MARK = 0,     /* BOOT_STORE_MARK: the id that follows is valid */
     BOOT_STORE_ID = 1,          /* 2 bytes, low first */
-    BOOT_STORE_OLD_BOOTS = 4,   /* of older firmware, without a ring: read where the ring is empty */
+    BOOT_STORE_OLD_BOOTS = 4,   /* of older firmware, without a ring: read while the ring is empty */
     BOOT_STORE_OLD_EPOCH = 8,   /* the same */
     BOOT_STORE_ROUND = 9,       /* of a root with a key, in its epoch; FF: none */
     BOOT_STORE_RING = 16,       /* entry number boots % BOOT_STORE_ENTRIES is the start's */
@@ -40,5 +39,3 @@ void boot_store_keep_epoch(uint8_t epoch);
 /** The same for the round of its time, in networks with a key: it changes each 36 hours. */
 uint8_t boot_store_round(void);
 void boot_store_keep_round(uint8_t round);
-
-#endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* In its caller its message would be on the stack beside all that is done with other frames. */
+/* Inlined, its message would be on the stack while the caller handles other frames. */
 __attribute__((noinline)) void bundle_open(const radio_heard_t *bundle, uint32_t now, bundle_take_t *take)
 {
     radio_heard_t part = *bundle;

@@ -1,8 +1,8 @@
-/** Two data messages of one length in one frame, where a schedule is kept and they fit: a frame's preamble
- * and header cost a slow radio more than a short message. Who hears one takes it apart; a host never sees it.
+/** Two data messages of one length in one frame, with a schedule and where they fit: on a slow radio a
+ * frame's preamble and header cost more than a short message. The receiver takes the frame apart; a host
+ * never sees it.
  */
-#ifndef NET_BUNDLE_H
-#define NET_BUNDLE_H
+#pragma once
 
 #include "hal/radio.h"
 
@@ -13,10 +13,8 @@ static inline bool bundle_is(const radio_message_t *message)
     return BUNDLES && message->type == CAUSEWAY_AM_BUNDLE && message->length == CAUSEWAY_BUNDLE_BYTES;
 }
 
-/** What is done with a message. */
+/** What a receiver does with a message. */
 typedef void bundle_take_t(const radio_heard_t *heard, uint32_t now);
 
-/** Do it with each of the two messages of a bundle, as if it had come alone. */
+/** Do it with each of the two messages of a bundle, as if each had a frame of its own. */
 void bundle_open(const radio_heard_t *bundle, uint32_t now, bundle_take_t *take);
-
-#endif

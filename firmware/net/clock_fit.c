@@ -16,7 +16,7 @@ enum {
 
 #define MEMORY (UINT32_C(1) << 24)     /* pairs older than this (8.5 minutes) are not used */
 #define SPAN_LEAST (UINT32_C(1) << 15) /* pairs closer together than a second say nothing about skew */
-#define ASTRAY (UINT32_C(1) << 18)     /* off by more (8 s): no clock gone wrong, but another time */
+#define ASTRAY (UINT32_C(1) << 18)     /* off by more (8 s): not a faulty clock, but another time */
 
 typedef struct {
     uint32_t local;
@@ -41,9 +41,9 @@ static pair_t window[WINDOW]; /* newest first */
 static uint8_t pairs;
 static uint16_t base_error; /* at the newest pair, in cycles */
 static uint16_t drift;      /* growth of the error since, in 2^-20 */
-static int16_t skew;        /* as last fitted; it serves until there are pairs enough again */
+static int16_t skew;        /* as last fitted; used until there are enough pairs again */
 
-/* ---- What is known ---- */
+/* ---- The error, and the hops ---- */
 
 uint16_t clock_fit_base_error(void)
 {
@@ -98,7 +98,7 @@ static bool is_usable(const pair_t *pair)
            network_time_size((int32_t)(pair->offset - window[0].offset)) <= OFFSET_MOST;
 }
 
-/* From the first that is of no use, counted from the newest; all the others are older still. */
+/* From the newest on, forget the first pair that is not usable and all older ones. */
 static void forget_old_pairs(void)
 {
     for (uint8_t i = 1; i < pairs; i++)
@@ -141,7 +141,7 @@ void clock_fit_move_up(uint16_t error, uint32_t now)
 
 /* ---- The fit ---- */
 
-/* y per x is cycles in 1024, so the quotient is wanted times 2^14. */
+/* The slope is in cycles per 1024 cycles; the skew is 2^14 times that. */
 static int16_t slope(int32_t xy, int32_t xx)
 {
     while (network_time_size(xy) >= UINT32_C(1) << 16) {
@@ -154,7 +154,7 @@ static int16_t slope(int32_t xy, int32_t xx)
     return (int16_t)(found < -NETWORK_TIME_SKEW_MAX ? -NETWORK_TIME_SKEW_MAX : found);
 }
 
-/* Relative to the means, as far as they are known. */
+/* Relative to the means, as far as they are computed. */
 static point_t point_of(const fit_t *fit, const pair_t *pair)
 {
     int16_t before = (int16_t)(since_pair(pair) >> 10);

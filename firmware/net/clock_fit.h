@@ -1,10 +1,9 @@
-/** The line that time sync fits to the last few pairs (local, network) which beacons gave: offset, skew, and
- * how far off they may be by now.
+/** The line that time sync fits to the last few pairs (local, network) from beacons: offset, skew, and how
+ * far off they may be by now.
  *
- * Not for interrupts. network_time.h has the clock that the line steers.
+ * Not for interrupts. The line steers the clock of network_time.h.
  */
-#ifndef NET_CLOCK_FIT_H
-#define NET_CLOCK_FIT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,14 +14,14 @@ void clock_fit_clear(void);
 /** The next line's speed is not known. */
 void clock_fit_forget_skew(void);
 
-/** Take a pair. `hops` is how far from the deployment's root it came, as far as is known. */
+/** Take a pair. `hops` is its distance from the deployment's root, as far as known. */
 void clock_fit_take(uint32_t local, uint32_t network, uint8_t hops);
 
 /** Fit the line to the pairs and steer the clock to it. `error` is that of the newest pair, in cycles. False
  * when the clock is so far off that time must start afresh: it is not steered then. */
 bool clock_fit_steer(uint8_t error, uint32_t now);
 
-/** The line is the newest pair alone, which is this far off, and its speed is not known. */
+/** The line is the newest pair only, which is this far off, and its speed is not known. */
 void clock_fit_begin(uint8_t error);
 
 /** The newest pair becomes one of now, the only one: our own clock, off by `error`. */
@@ -43,5 +42,3 @@ uint8_t clock_fit_hops(void);
 
 /** Whether the pairs are possible: in the past, and near one another. */
 bool clock_fit_sound(uint32_t now);
-
-#endif

@@ -10,7 +10,7 @@
 #include "traffic.h"
 
 #define KEPT 4
-static uint32_t obeyed[KEPT]; /* with a key, the last commands: when each was made, by the network's time */
+static uint32_t obeyed[KEPT]; /* with a key, when the last commands were made, in network time */
 
 void commands_on_epoch(void)
 {
@@ -18,8 +18,7 @@ void commands_on_epoch(void)
         obeyed[i] = timesync_network(clock_now());
 }
 
-/* Whether a command that was made then is newer than all that we know; from now on we know it. It takes the
- * place of the oldest. */
+/* Whether a command made at this time is new: if so, it replaces the oldest that we remember. */
 static bool is_newest(uint32_t made)
 {
     uint32_t *oldest = obeyed;

@@ -1,10 +1,9 @@
-/** Commands of the host, which the network floods: each is passed on once, and obeyed once.
+/** Commands of the host, which the network floods: each mote forwards and obeys a command once.
  *
- * In a network with a key a command is obeyed only if it is newer than the last few that were: what somebody
- * plays again moves nothing.
+ * In a network with a key a command is obeyed only if it is newer than the last few obeyed: a replayed
+ * command does nothing.
  */
-#ifndef NET_COMMANDS_H
-#define NET_COMMANDS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ void commands_on_heard(const radio_message_t *message, uint32_t now);
 
 /** A command for this mote came in, for the first time. */
 void commands_on_command(uint8_t command, uint32_t argument);
-
-#endif

@@ -13,7 +13,7 @@ static uint32_t by_window(void)
     return schedule_end(clock_now()) - AIRTIME;
 }
 
-/* Of a message sent in `tick`. In its two callers it would take ninety bytes more. */
+/* Of a message sent in `tick`. Inlined in its two callers it would take ninety bytes more. */
 static __attribute__((noinline)) uint32_t deadline_by_stamp(uint32_t tick, uint8_t hops)
 {
     uint32_t end = ((tick + CAUSEWAY_DELTA + 1) << CAUSEWAY_TICK_LOG2) - 1;
@@ -22,7 +22,7 @@ static __attribute__((noinline)) uint32_t deadline_by_stamp(uint32_t tick, uint8
     return timesync_local(end) - needed;
 }
 
-/* Of a message that we have since this local time, if nobody can tell how old it is. */
+/* Of a message that we have had since this local time, and whose age is not known. */
 static uint32_t by_share(uint32_t since)
 {
     return since + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / CAUSEWAY_HOPS - AIRTIME;
@@ -31,12 +31,12 @@ static uint32_t by_share(uint32_t since)
 uint32_t deadlines_own(uint32_t tick, uint8_t hops, uint32_t now)
 {
     if (CAUSEWAY_SCHEDULED)
-        return by_window() - 1; /* before what was passed on to us: nobody else has it */
+        return by_window() - 1; /* before messages that others forward, too: no other mote has ours */
     return CAUSEWAY_CLOCK_WIDTH ? deadline_by_stamp(tick, hops) : by_share(now);
 }
 
-/* Who is in sync knows the age of a message from a sender in sync. Who is not may take no more than the time
- * that was kept free for him. If the sender was not in sync, nobody knows. */
+/* A mote in sync knows the age of a message from a sender in sync. A mote out of sync may take no more than
+ * the time reserved for its hop. If the sender was out of sync, the age is not known. */
 uint32_t deadlines_heard(const radio_heard_t *heard, uint8_t hops, uint32_t tick, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;

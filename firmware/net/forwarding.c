@@ -15,19 +15,15 @@
 /* How often a message goes out here at most, the first time included. */
 #define TRIES 5
 
-/* The last messages that we left to others: not enough hops, or no room. With a schedule, as many as half of
- * a window may bring. */
-#if CAUSEWAY_SCHEDULED
-#define DEFERRED_MOST (CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2)
+/* The names of the last messages deferred to others: too few hops, or no free place. With a schedule, as many
+ * as half a window may bring. */
+#define DEFERRED_MOST (CAUSEWAY_SCHEDULED ? CAUSEWAY_MOTES * CAUSEWAY_OWN_MOST / 2 : 4)
 #define DEFERRED_ROOM (DEFERRED_MOST < 64 ? DEFERRED_MOST : 64)
-#else
-#define DEFERRED_ROOM 4
-#endif
 static uint16_t deferred[DEFERRED_ROOM];
 static uint8_t deferred_next;
 
-/* Another message may have the same name: then it is passed on twice, and this one is forgotten. One that has
- * 0 is not remembered. Motes 32 apart often have the same numbers. */
+/* Another message may have the same name: then it is forwarded twice, and this one is forgotten. A message of
+ * name 0 is not remembered. Ids 32 apart are kept apart, since motes often have the same sequence. */
 static uint16_t name_of(const uint8_t *payload)
 {
     uint16_t source = cw_data_source(payload), high = CAUSEWAY_MOTES > 32 ? source >> 5 : 0;
@@ -36,24 +32,29 @@ static uint16_t name_of(const uint8_t *payload)
 
 /* ---- The first time ---- */
 
-/* Relays that heard the same frame should not all answer it at once: who hears another one keeps quiet. */
+/* Motes that heard the same frame should not all forward it at once: those that hear another forward it keep
+ * quiet. */
 static uint16_t jitter(uint32_t slack)
 {
     uint16_t spread = 3 * DEADLINES_HOP;
     return jitter_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
 }
 
-/* Pass a message on. Where its copy is, for a byte to be changed; NULL if there was no room. */
+/* Forward a message. Return its copy, in which a byte may be changed; NULL if no place is free. */
 static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t *message,
                                        uint32_t not_before, uint32_t deadline)
 {
-    uint32_t wait = CAUSEWAY_SCHEDULED ? 0 : jitter(deadline - not_before); /* else turns keep them apart */
+    uint32_t wait = CAUSEWAY_SCHEDULED
+                        ? 0
+                        : jitter(deadline - not_before); /* with a schedule turns keep them apart */
     outbox_frame_t *frame = traffic_frame(kind, message->type, message->length, not_before + wait, deadline);
     if (frame) {
         memcpy(frame->message.data, message->data, message->length);
-#if CAUSEWAY_SCHEDULED
-        frame->round = schedule_round();
-#endif
+        if (CAUSEWAY_SCHEDULED) {
+            frame->first_round = schedule_round() & OUTBOX_ROUND_MOST;
+            frame->behind = schedule_round() ==
+                            SCHEDULE_NO_ROUND; /* heard outside the rounds: its sender goes on with it */
+        }
         outbox_put(frame);
     }
     return frame;
@@ -77,12 +78,12 @@ void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint8_t flags = payload[CAUSEWAY_FLAGS_AT];
-    /* with a schedule it comes again, and there may be room then */
+    /* with a schedule it comes again, and a place may be free then */
     if (!hops_take(&flags, now) || (CAUSEWAY_SCHEDULED && !outbox_place())) {
         defer(payload);
         return;
     }
-    /* the gateway may have heard what its neighbours hear: its answer goes first */
+    /* the gateway may have heard the same frame as its neighbours: its answer goes first */
     uint8_t hops = flags >> CAUSEWAY_FLAG_HOPS;
     uint32_t not_before = hops > 0 || CAUSEWAY_SCHEDULED ? now : now + DEADLINES_HOP / 2;
     uint32_t deadline = deadlines_heard(heard, hops, tick, now);
@@ -96,7 +97,7 @@ void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
     }
 }
 
-/* The place of its name, if it is one of the last that we left to others; else NULL. */
+/* Where a name is, if its message was deferred; else NULL. */
 static uint16_t *deferred_place(uint16_t name)
 {
     for (uint8_t i = 0; i < DEFERRED_ROOM; i++)
@@ -117,9 +118,8 @@ void forwarding_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 
 /* ---- Again ---- */
 
-#if CAUSEWAY_SCHEDULED
-
-/* What had no clear channel waits for its next turn; NULL if it is too late, or there is no room. */
+/* With a schedule: a frame that found no clear channel waits for its next turn; NULL if that is too late, or
+ * no place is free. */
 static outbox_frame_t *put_back(const outbox_frame_t *frame)
 {
     outbox_frame_t *place = outbox_place();
@@ -127,41 +127,33 @@ static outbox_frame_t *put_back(const outbox_frame_t *frame)
         return 0;
     *place = *frame;
     if (place->kind == OUTBOX_OWN)
-        place->kind = OUTBOX_STAMPED; /* it has its stamp */
+        place->kind = OUTBOX_STAMPED;
     outbox_put(place);
     return place;
 }
 
 bool forwarding_waits(const outbox_frame_t *frame)
 {
-    return put_back(frame) || frame->round >= OUTBOX_BEHIND;
+    return CAUSEWAY_SCHEDULED && (put_back(frame) || frame->behind);
 }
 
-/* In the next round. */
-bool forwarding_repeat(const outbox_frame_t *frame)
+static bool repeat_in_next_round(const outbox_frame_t *frame)
 {
     uint8_t round = (uint8_t)(schedule_round() + 1);
     outbox_frame_t *place = round < CAUSEWAY_ROUNDS ? put_back(frame) : 0;
     if (!place)
         return false;
-    place->round = round;
+    place->first_round = round & OUTBOX_ROUND_MOST;
+    place->behind = false;
     place->tries++;
-    if (round == CAUSEWAY_ROUNDS - 2) /* who helps needs a round, too */
+    if (round == CAUSEWAY_ROUNDS - 2) /* a peer that helps needs a round, too */
         hops_widen(place->message.data + CAUSEWAY_FLAGS_AT);
     return true;
 }
 
-#else
-
-bool forwarding_waits(const outbox_frame_t *frame)
-{
-    (void)frame;
-    return false;
-}
-
-/* When an answer should have been heard. Two that spoilt each other must not meet again, so the wait varies
- * by some frames. */
-bool forwarding_repeat(const outbox_frame_t *frame)
+/* When an answer should have been heard. Two frames that collided must not meet again, so the wait varies by
+ * some frames. */
+static bool repeat_later(const outbox_frame_t *frame)
 {
     uint8_t answer = cw_data_hops(frame->message.data) > 0 ? 3 : 2; /* the gateway's comes soon */
     uint32_t next = clock_now() + answer * DEADLINES_HOP + jitter_below(3 * DEADLINES_HOP);
@@ -178,4 +170,7 @@ bool forwarding_repeat(const outbox_frame_t *frame)
     return true;
 }
 
-#endif
+bool forwarding_repeat(const outbox_frame_t *frame)
+{
+    return CAUSEWAY_SCHEDULED ? repeat_in_next_round(frame) : repeat_later(frame);
+}

@@ -1,12 +1,11 @@
-/** Passing on toward the gateway. It is no event: only a message's hops change.
+/** Forwarding toward the gateway. Forwarding is not an event: only a message's hops change.
  *
- * Who has sent a message sends it again, while there is time, until it is heard from nearer to the gateway,
- * or the gateway says that it arrived (net/suppression.h). A message that cannot make delta is dropped and
- * counted, never sent late. One that has not enough hops to get to the gateway from here is left to others;
- * with a schedule also one for which there is no room. If a copy of it comes that can be passed on, it is.
+ * A mote sends a message again, while there is time, until it hears it from nearer to the gateway, or the
+ * gateway acknowledges it (net/suppression.h). A message that cannot make delta is dropped and counted, never
+ * sent late. A message with too few hops left to get from here to the gateway is deferred to others, with a
+ * schedule also one that finds no free place; if a copy comes that can be forwarded, it is forwarded.
  */
-#ifndef NET_FORWARDING_H
-#define NET_FORWARDING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,20 +13,18 @@
 #include "hal/radio.h"
 #include "outbox.h"
 
-/** A data message of another mote, heard in `tick` for the first time: pass it on, if we can. */
+/** Forward a data message of another mote, heard in `tick` for the first time, if possible. */
 void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now);
 
-/** A copy of one that we have heard before. */
+/** A copy of a message heard before: forward it if the first was deferred. */
 void forwarding_on_copy(const radio_heard_t *heard, uint32_t tick, uint32_t now);
 
-/** Pass health or a command on with this byte changed. */
+/** Forward health or a command with this byte changed. */
 void forwarding_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now);
 
-/** A data message went out: put it back, if there is time, to go out again. Whether there is. */
+/** A data message went out. Put it back, if there is time, to go out again; return whether there was. */
 bool forwarding_repeat(const outbox_frame_t *frame);
 
-/** A frame did not go out. Whether it waits for its next turn, or somebody else answers for it; if not, it is
+/** A frame did not go out. Whether it waits for its next turn, or a peer goes on with it; if not, it is
  * dropped. */
 bool forwarding_waits(const outbox_frame_t *frame);
-
-#endif

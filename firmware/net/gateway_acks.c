@@ -18,12 +18,12 @@ static bool is_ours(const radio_message_t *message)
            message->length >= CAUSEWAY_PAYLOAD_BYTES_LEAST;
 }
 
-#if CAUSEWAY_SCHEDULED
+/* ---- With a schedule ---- */
 
 #define NAMED (CAUSEWAY_TAKEN_BYTES / 2)
 
-/* The answer that waits and has room for one more message, or a new one; its `tries` are those that it names.
- */
+/* The answer that waits and has room for one more message, or a new one; its `tries` counts the messages that
+ * it names. */
 static outbox_frame_t *answer_with_room(uint32_t now)
 {
     for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
@@ -34,12 +34,8 @@ static outbox_frame_t *answer_with_room(uint32_t now)
     return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, MIC_RECORD_BYTES(TAKEN), now, now);
 }
 
-void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
+static void name_in_answer(const radio_message_t *message, uint32_t now)
 {
-    if (!is_ours(message))
-        return;
-    if (REPAIR)
-        repair_on_arrival(message);
     outbox_frame_t *frame = answer_with_room(now);
     if (!frame)
         return;
@@ -51,9 +47,9 @@ void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
     outbox_put(frame);
 }
 
-#else
+/* ---- Without one ---- */
 
-static bool waits(const uint8_t *answer)
+static bool is_waiting(const uint8_t *answer)
 {
     for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
         const outbox_frame_t *frame = outbox_frame(i);
@@ -64,16 +60,14 @@ static bool waits(const uint8_t *answer)
     return false;
 }
 
-void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
+static void answer_alone(const radio_message_t *message, uint32_t now)
 {
-    if (!is_ours(message))
-        return;
     cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
     uint8_t answer[MIC_RECORD_BYTES(ARRIVED)];
     cw_arrived_put(answer, &arrived);
     if (MIC_BYTES)
         mic_write_arrived(answer, mic_of(message));
-    if (waits(answer))
+    if (is_waiting(answer))
         return;
     outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, sizeof answer, now,
                                        now + ANSWER_PATIENCE);
@@ -83,4 +77,14 @@ void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
     }
 }
 
-#endif
+void gateway_acks_on_heard(const radio_message_t *message, uint32_t now)
+{
+    if (!is_ours(message))
+        return;
+    if (REPAIR)
+        repair_on_arrival(message);
+    if (CAUSEWAY_SCHEDULED)
+        name_in_answer(message, now);
+    else
+        answer_alone(message, now);
+}

@@ -2,7 +2,7 @@
 
 #include "hal/board.h"
 
-/* In its 14 places it would take a hundred bytes more. */
+/* Inlined in its 14 callers it would take a hundred bytes more. */
 __attribute__((noinline)) void guarded_u16_set(guarded_u16_t *kept, uint16_t value)
 {
     kept->value = value;

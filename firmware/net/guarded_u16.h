@@ -1,9 +1,9 @@
-/** A value stored beside its complement, because nothing would ever correct it if memory changed it.
+/** A value stored beside its complement, for values that are never set again and so stay wrong if memory
+ * changes them.
  *
- * Reading a value that memory has changed restarts the node: a wrong one is never used. Not for interrupts.
+ * Reading a value that memory has changed restarts the node: a wrong value is never used. Not for interrupts.
  */
-#ifndef NET_GUARDED_U16_H
-#define NET_GUARDED_U16_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +14,3 @@ typedef struct {
 
 void guarded_u16_set(guarded_u16_t *kept, uint16_t value);
 uint16_t guarded_u16_get(const guarded_u16_t *kept);
-
-#endif

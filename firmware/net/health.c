@@ -21,7 +21,7 @@ bool health_send(uint8_t battery)
                                           now + DEADLINES_PLAIN);
     if (!frame)
         return false;
-    stamping_tidy(now); /* whatever happens, this comes every minute */
+    stamping_tidy(now); /* this comes every minute, even without events */
     uint8_t hops = hops_own(now);
     if (hops > CW_DATA_HOPS_TOP)
         hops = CW_DATA_HOPS_TOP;
@@ -43,9 +43,8 @@ bool health_send(uint8_t battery)
         .hops = timesync_hops(),
     };
     cw_health_put(frame->message.data, &health);
-#ifdef CAUSEWAY_HEALTH_TAIL_AT
-    frame->message.data[CAUSEWAY_HEALTH_TAIL_AT] = schedule_duty();
-#endif
+    if (CAUSEWAY_SCHEDULED)
+        frame->message.data[CAUSEWAY_HEALTH_TAIL_AT] = schedule_duty();
     outbox_put(frame);
     return true;
 }

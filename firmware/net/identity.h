@@ -1,16 +1,13 @@
 /** Keeps the node's id and boot count, from its start on. */
-#ifndef NET_IDENTITY_H
-#define NET_IDENTITY_H
+#pragma once
 
 #include <stdint.h>
 
 /** To be called before the other functions. */
 void identity_start(uint16_t id, uint16_t boots);
 
-/** The node's id, never a wrong one: if memory has changed it, the node restarts. */
+/** The node's id. If memory has changed it, the node restarts. */
 uint16_t identity_id(void);
 
 /** The number of starts before this one, modulo 65536; kept like the id. */
 uint16_t identity_boots(void);
-
-#endif

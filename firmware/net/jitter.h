@@ -1,6 +1,5 @@
 /** Small random numbers, for jitter. Not for secrets. */
-#ifndef NET_JITTER_H
-#define NET_JITTER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ uint16_t jitter_next(void);
 
 /** A number in 0..limit - 1; 0 when the limit is 0. */
 uint16_t jitter_below(uint16_t limit);
-
-#endif

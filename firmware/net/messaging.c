@@ -8,6 +8,7 @@
 #include "causeway/data.h"
 #include "causeway/ticks.h"
 #include "commands.h"
+#include "deadlines.h"
 #include "hal/clock.h"
 #include "health.h"
 #include "suppression.h"
@@ -23,8 +24,6 @@ static cw_data_counters_t checks;
 
 void messaging_start(void)
 {
-    traffic = (traffic_t){0};
-    admission_start();
     stamping_start();
     messaging_on_epoch(timesync_epoch());
 }
@@ -41,21 +40,17 @@ void messaging_on_epoch(uint8_t epoch)
 bool messaging_send(const uint8_t *application, bool urgent)
 {
     uint32_t now = clock_now();
-    /* with a schedule, before all that was passed on to us: nobody else has it */
+    /* with a schedule, before all messages that we forward: no other mote has this one */
     uint32_t urgency = CAUSEWAY_SCHEDULED ? now : now + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / 2;
     outbox_frame_t *frame = traffic_frame(OUTBOX_OWN, CAUSEWAY_AM_DATA, CAUSEWAY_PAYLOAD_BYTES, now, urgency);
     if (!frame)
         return false;
     uint8_t *place = cw_data_application(frame->message.data, CAUSEWAY_PAYLOAD_BYTES);
     memcpy(place, application, CAUSEWAY_DATA_BYTES);
-#if SCHEDULE_URGENT
-    if (urgent) {
-        frame->round = OUTBOX_URGENT;
-        frame->deadline -= UINT32_C(1) << CAUSEWAY_PERIOD_LOG2; /* before all others of ours */
+    if (SCHEDULE_URGENT && urgent) {
+        frame->urgent = true;
+        frame->deadline -= DEADLINES_PLAIN / 2; /* a period: before all others of ours */
     }
-#else
-    (void)urgent;
-#endif
     outbox_put(frame);
     return true;
 }
@@ -91,9 +86,8 @@ static void count_sent(const outbox_frame_t *frame)
         count(&traffic.repeated);
     } else if (is_own(frame)) {
         count(&traffic.sent);
-#if REPAIR
-        traffic.repaired = (uint16_t)(traffic.repaired + (frame->tries & OUTBOX_AGAIN) / OUTBOX_AGAIN);
-#endif
+        if (REPAIR && (frame->tries & OUTBOX_AGAIN))
+            count(&traffic.repaired);
     } else if (frame->kind == OUTBOX_STAMPED) {
         count(&traffic.relayed);
         stamping_note(RECORDER_RELAY, frame->message.data);

@@ -1,16 +1,15 @@
-/** The messaging of a mote: it sends, and hands what was heard to the module whose part it is.
+/** The messaging of a mote: it sends, and hands each frame heard to the module that handles it.
  *
  *   stamping   own events: ticks, stamps, receipts
  *   deadlines  until when a message may go out; hops: how far the gateway is
- *   admission  what is new, and what is believed
- *   forwarding passing on, and sending again
- *   suppression not sending what others have sent on
- *   health     what a mote tells of itself
- *   commands   what the host tells it
+ *   admission  which messages are new, and which are believed
+ *   forwarding forwarding, and sending again
+ *   suppression not sending messages that others have forwarded
+ *   health     what a mote reports of itself
+ *   commands   what the host orders
  *   traffic    the counters of all of them
  */
-#ifndef NET_MESSAGING_H
-#define NET_MESSAGING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,9 +20,9 @@
 /** Start. Time sync must have been started. */
 void messaging_start(void);
 
-/** Send the application's CAUSEWAY_DATA_BYTES bytes towards the gateway; whoever hears them takes them. The
- * message is stamped when the radio is free, an urgent one in the next window of either kind. Return false,
- * and count it, when there is no room. */
+/** Send the application's CAUSEWAY_DATA_BYTES bytes towards the gateway; peers that hear them receive them,
+ * too. The message is stamped when the radio is free, an urgent one in the next window of either kind. Return
+ * false, and count it, when no place is free. */
 bool messaging_send(const uint8_t *application, bool urgent);
 
 /** To be called from radio_on_heard(), timesync_on_epoch(), outbox_before_send() and outbox_on_done(). */
@@ -35,10 +34,8 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result);
 /* What the user of this module defines; and commands_on_command(). */
 
 /** A peer's message came in, for the first time, at this tick. It has been merged, if its sender is in sync,
- * and passed on. */
+ * and forwarded. */
 void messaging_on_data(const radio_message_t *message, uint32_t tick);
 
 /** An own message went out, with this sequence; or it was dropped. */
 void messaging_on_sent(bool sent, uint8_t sequence);
-
-#endif

@@ -10,6 +10,7 @@
 #include "causeway/records.h"
 #include "causeway/ticks.h"
 #include "causeway_key.h"
+#include "schedule.h"
 #include "timesync.h"
 
 #define HOPS_CLEARED ((uint8_t)((1U << CAUSEWAY_FLAG_HOPS) - 1)) /* of a flags byte */
@@ -68,7 +69,7 @@ static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node
     put32(extra);
 }
 
-/* Of what was made in our epoch when the network's time was this, of which the last bits are left out. */
+/* Of a message made in our epoch at this network time, of which the last `shift` bits are left out. */
 static void put_timed_header(uint8_t type, uint32_t network, uint8_t shift, uint16_t node)
 {
     put_header(type, timesync_epoch(), network >> shift, node, timesync_round(network));
@@ -83,7 +84,7 @@ static void put_relayed(const uint8_t *payload, uint8_t hops_at, uint8_t rest, u
     put(payload + hops_at, (uint8_t)(end - hops_at));
 }
 
-/* Whether this is the MIC. Nobody learns from the time that it takes how much of it is right. */
+/* Whether this is the MIC, in constant time: an attacker cannot measure how much of it is right. */
 static bool is_mic(const uint8_t *mic)
 {
     const uint8_t *tag = cw_cmac_end(&cmac);
@@ -100,11 +101,7 @@ static void write_mic(uint8_t *mic)
 
 /* ---- Data ---- */
 
-#if CAUSEWAY_CLOCK_WIDTH
-#define TIME_SHIFT CAUSEWAY_TICK_LOG2
-#else
-#define TIME_SHIFT CAUSEWAY_MIC_TIME_SHIFT
-#endif
+#define TIME_SHIFT (CAUSEWAY_CLOCK_WIDTH ? CAUSEWAY_TICK_LOG2 : CAUSEWAY_MIC_TIME_SHIFT)
 
 static void cover_data(const uint8_t *payload, uint8_t length, uint32_t network)
 {
@@ -138,13 +135,12 @@ bool mic_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
     uint32_t time = time_of(payload, network);
     cover_data(payload, length, time);
     bool right = is_mic(mic);
-#if !CAUSEWAY_CLOCK_WIDTH
-    /* it may have been handed over in the period before ours, or after it */
-    for (int8_t step = -1; !right && step <= 1 && cw_data_in_sync(payload); step = (int8_t)(step + 2)) {
+    /* without a clock it may have been handed over in the period before ours, or after it */
+    for (int8_t step = -1; !CAUSEWAY_CLOCK_WIDTH && !right && step <= 1 && cw_data_in_sync(payload);
+         step = (int8_t)(step + 2)) {
         cover_data(payload, length, time + ((uint32_t)(int32_t)step << TIME_SHIFT));
         right = is_mic(mic);
     }
-#endif
     return right;
 }
 
@@ -191,7 +187,7 @@ bool mic_check_command(const uint8_t *payload, uint32_t made)
     return is_mic(payload + CAUSEWAY_DOWNLINK_MIC_AT);
 }
 
-/* ---- Arrived: the header alone ---- */
+/* ---- Arrived: the header only ---- */
 
 static void cover_arrived(const uint8_t *payload, const uint8_t *mic)
 {
@@ -215,8 +211,6 @@ bool mic_check_arrived(const uint8_t *payload, const uint8_t *mic)
 
 /* ---- Taken ---- */
 
-#if CAUSEWAY_SCHEDULED
-
 static void cover_taken(const uint8_t *payload, uint32_t network)
 {
     put_timed_header(CAUSEWAY_AM_TAKEN, network, CAUSEWAY_PERIOD_LOG2, 0);
@@ -234,8 +228,6 @@ bool mic_check_taken(const uint8_t *payload, uint32_t network)
     cover_taken(payload, network);
     return is_mic(payload + CAUSEWAY_TAKEN_MIC_AT);
 }
-
-#endif
 
 /* ---- Proofs ---- */
 

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "hal/clock.h"
-
-#include "causeway_layout.h"
+#include "mic.h"
 
 typedef struct {
     uint32_t local;   /* the line's start ... */
@@ -14,20 +13,18 @@ typedef struct {
     int32_t behind; /* the estimate less the shown time at `since` */
     uint32_t since;
     uint8_t slew_log2; /* one cycle of correction in 2^this cycles */
-#if CAUSEWAY_MIC_BYTES
-    uint8_t round; /* of `network` */
-#endif
+    uint8_t round;     /* of `network`, with a key */
 } line_t;
 
 enum { SLEW_GENTLE = 6, SLEW_HARD = 1 };
 
 /* An interrupt may read at any moment, so a change is written beside the line in use, which is then exchanged
- * with one store of a byte. After that both are the same: so a root, whose time nobody else tells it, knows
- * if memory has not kept it. */
+ * with one store of a byte. After that both are the same: so a root, which gets the time from no other node,
+ * notices if memory has changed it. */
 static line_t lines[2];
 static volatile uint8_t current;
 
-/* In its callers it would take sixty bytes more. */
+/* Inlined in its callers it would take sixty bytes more. */
 __attribute__((noinline)) uint32_t network_time_size(int32_t difference)
 {
     return difference < 0 ? 0U - (uint32_t)difference : (uint32_t)difference;
@@ -58,7 +55,7 @@ static int32_t gained(const line_t *line, uint32_t local)
     return (elapsed >> 8) * line->skew + line->part;
 }
 
-/* In its callers it would take a hundred bytes more. */
+/* Inlined in its callers it would take a hundred bytes more. */
 static __attribute__((noinline)) uint32_t estimate(const line_t *line, uint32_t local)
 {
     return line->network + (local - line->local) + (uint32_t)(gained(line, local) >> 16);
@@ -77,14 +74,12 @@ static int32_t left(const line_t *line, uint32_t local)
     return (behind < 0) == (rest < 0) ? rest : 0;
 }
 
-#if CAUSEWAY_MIC_BYTES
-
 uint8_t network_time_round(uint32_t network)
 {
     const line_t *line = in_use();
     bool later = (int32_t)(network - line->network) >= 0;
     uint8_t round = line->round;
-    if (later != (network >= line->network)) /* the time has come round in between */
+    if (later != (network >= line->network)) /* the time wrapped in between */
         round = (uint8_t)(later ? round + 1 : round - 1);
     return round & NETWORK_TIME_ROUND_MOST;
 }
@@ -94,8 +89,6 @@ void network_time_set_round(uint8_t round)
     spare()->round = round;
     exchange();
 }
-
-#endif
 
 void network_time_set(uint32_t local, uint32_t network)
 {
@@ -109,14 +102,14 @@ void network_time_steer(uint32_t now, uint32_t network, uint16_t part, int16_t s
     if (behind > (int32_t)step)
         behind = 0;
     uint8_t slew = behind < -(int32_t)step ? SLEW_HARD : SLEW_GENTLE;
-    *spare() = (line_t)
-    {
-        .local = now, .network = network, .part = part, .skew = skew, .behind = behind, .since = now,
-#if CAUSEWAY_MIC_BYTES
-        .round = network_time_round(network),
-#endif
-        .slew_log2 = slew
-    };
+    *spare() = (line_t){.local = now,
+                        .network = network,
+                        .part = part,
+                        .skew = skew,
+                        .behind = behind,
+                        .since = now,
+                        .slew_log2 = slew,
+                        .round = MIC_BYTES ? network_time_round(network) : 0};
     exchange();
 }
 
@@ -130,9 +123,8 @@ void network_time_tidy(uint32_t now)
     line_t *next = spare();
     *next = *line;
     next->network = estimate(line, start);
-#if CAUSEWAY_MIC_BYTES
-    next->round = network_time_round(next->network);
-#endif
+    if (MIC_BYTES)
+        next->round = network_time_round(next->network);
     next->part = (uint16_t)gained(line, start);
     next->local = start;
     if (left(line, start) == 0) {
@@ -167,7 +159,7 @@ uint32_t network_time_local(uint32_t network)
     return local;
 }
 
-/* In the past, and not so long ago that the numbers overflow. */
+/* In the past, but recent enough that the line's numbers do not overflow. */
 static bool is_recent(uint32_t time, uint32_t now)
 {
     return !clock_before(now, time) && now - time <= (uint32_t)NETWORK_TIME_REACH;

@@ -1,13 +1,12 @@
-/** The network's time as a line over local time, and the clock that is shown.
+/** The network's time as a line over local time, and the shown clock.
  *
  * The *estimate* is the best knowledge: network = start + elapsed * (1 + skew). A better estimate may be less
  * than the one before. The *shown* clock stamps events: it is the estimate plus the rest of a correction,
  * which is made slowly. It never runs backwards, except when network_time_set() sets a new time.
  *
- * The functions that read may be called from interrupts; those that change must not be.
+ * Functions that read may be called from interrupts; functions that change must not.
  */
-#ifndef NET_NETWORK_TIME_H
-#define NET_NETWORK_TIME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,19 +32,21 @@ void network_time_set(uint32_t local, uint32_t network);
  * half speed. */
 void network_time_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew, uint16_t step);
 
-#if CAUSEWAY_MIC_BYTES
+/* With a key only: */
 
 /** Rounds are counted modulo one more than this. */
+#if CAUSEWAY_MIC_BYTES
 #define NETWORK_TIME_ROUND_MOST ((1U << CAUSEWAY_ROUND_BITS) - 1)
+#else
+#define NETWORK_TIME_ROUND_MOST 0U
+#endif
 
-/** How often the network's 32 bits of time had come round in its epoch when it read `network`, which is less
+/** How often the network's 32 bits of time had wrapped in its epoch when it read `network`, which is less
  * than half a round (18 hours) from now. */
 uint8_t network_time_round(uint32_t network);
 
-/** The round of the time that network_time_set() has just set; it sets the first one. */
+/** Set the round of the time that network_time_set() has just set; that sets round 0. */
 void network_time_set_round(uint8_t round);
-
-#endif
 
 /** Move the line's start up to `now`, so that its numbers stay small. Changes no reading. */
 void network_time_tidy(uint32_t now);
@@ -56,7 +57,7 @@ uint32_t network_time_shown(uint32_t local);
 /** The best estimate of the network time at `local`. */
 uint32_t network_time_estimate(uint32_t local);
 
-/** The estimate less the shown time at `local`: what is left to correct. */
+/** The estimate less the shown time at `local`: the rest of the correction. */
 int32_t network_time_left(uint32_t local);
 
 /** The local time at which the shown clock reads `network`, to a cycle. */
@@ -65,5 +66,3 @@ uint32_t network_time_local(uint32_t network);
 /** Whether memory has kept the line, and it is possible at local time `now`. Not while another function
  * changes it. */
 bool network_time_sound(uint32_t now);
-
-#endif

@@ -17,7 +17,7 @@
 #include "timesync.h"
 
 #define REST_MOST (32 * CLOCK_SECOND)
-#define CHECK_PAUSE 4096U /* cycles between two looks at whether memory has kept its state */
+#define CHECK_PAUSE 4096U /* cycles between two checks whether memory has kept the state */
 
 #ifndef CAUSEWAY_NODE_ID
 #define CAUSEWAY_NODE_ID 1
@@ -39,55 +39,41 @@ void node_start(void)
     identity_start(id, boots);
     uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
     jitter_start(seed);
-#if CAUSEWAY_MIC_BYTES
-    mic_start();
-#endif
+    if (MIC_BYTES)
+        mic_start();
     uint32_t now = clock_now();
-#if CAUSEWAY_MIC_BYTES
-    timesync_start(boot_store_epoch(), boot_store_round(), now);
-#else
-    timesync_start(boot_store_epoch(), 0, now);
-#endif
+    timesync_start(boot_store_epoch(), MIC_BYTES ? boot_store_round() : 0, now);
     while (!radio_start(seed)) {
-        leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
+        leds_toggle(LED_RED); /* a node without a radio is useless: show it */
         watchdog_pat();
     }
-#if CAUSEWAY_SCHEDULED
-    schedule_start(now);
-#endif
+    if (CAUSEWAY_SCHEDULED)
+        schedule_start(now);
     role_start(now);
 }
 
-static uint16_t checked; /* when the state was looked at last: the low half of local time */
+static uint16_t checked; /* when the state was checked last: the low half of local time */
 
-/* With a schedule several times a second: to look in each step would take a sixth of a mote's time awake. */
+/* With a schedule several times a second: a check in each step would take a sixth of a mote's time awake. */
 static __attribute__((noinline)) void check(uint32_t now)
 {
     if (CAUSEWAY_SCHEDULED && (uint16_t)((uint16_t)now - checked) < CHECK_PAUSE)
         return;
     checked = (uint16_t)now;
-    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) ||
-        !role_sound(now))
+    bool sound = clock_sound() && power_sound() && radio_sound() && timesync_sound(now) &&
+                 outbox_sound(now) && role_sound(now) && (!CAUSEWAY_SCHEDULED || schedule_sound(now)) &&
+                 (!MIC_BYTES || mic_sound());
+    if (!sound)
         board_reset();
-#if CAUSEWAY_SCHEDULED
-    if (!schedule_sound(now))
-        board_reset();
-#endif
-#if CAUSEWAY_MIC_BYTES
-    if (!mic_sound())
-        board_reset();
-#endif
 }
 
-static uint32_t due; /* when somebody has something to do */
+static uint32_t due; /* when a layer has something to do */
 
 /* At least every second, for the watchdog. */
 static void set_alarm(uint32_t now)
 {
     clock_alarm(earlier(now + CLOCK_SECOND, due));
 }
-
-#if CAUSEWAY_SCHEDULED
 
 /* Whether a mote that sleeps was only woken for the watchdog: something is due later, but not as late as
  * memory that has changed may say. */
@@ -96,33 +82,26 @@ static bool may_rest(uint8_t events, uint32_t now)
     return (events & ~EVENT_ALARM) == 0 && !schedule_awake() && due - now - 1 < REST_MOST;
 }
 
-#endif
-
 static void show(uint32_t now)
 {
-#if CAUSEWAY_SCHEDULED
-    bool shown = schedule_awake(); /* no LED is lit for long: only while the mote looks for its network */
-#else
-    const bool shown = true;
-#endif
+    /* with a schedule no LED is lit for long: only while the mote looks for its network */
+    bool shown = !CAUSEWAY_SCHEDULED || schedule_awake();
     leds_set((uint8_t)(role_leds() | (!shown || timesync_in_sync(now) ? 0 : LED_RED) |
                        (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
-/* Whatever the events say: one that memory has not kept is missed for a second at most, or until a sleeping
- * mote has something to do. */
+/* Each layer is called whatever the events are: an event lost by a fault in memory delays work by a second at
+ * most, or until a sleeping mote has something to do. */
 void node_step(void)
 {
     uint8_t events = events_take();
     uint32_t now = clock_now();
     watchdog_pat();
     check(now);
-#if CAUSEWAY_SCHEDULED
-    if (may_rest(events, now)) {
+    if (CAUSEWAY_SCHEDULED && may_rest(events, now)) {
         set_alarm(now);
         return;
     }
-#endif
     radio_service();
     role_step(events);
     now = clock_now();
@@ -137,16 +116,13 @@ void timesync_on_epoch(uint8_t epoch)
 {
     if (timesync_is_root()) {
         boot_store_keep_epoch(epoch);
-#if CAUSEWAY_MIC_BYTES
-        timesync_on_round(timesync_round(timesync_network(clock_now())));
-#endif
+        if (MIC_BYTES)
+            timesync_on_round(timesync_round(timesync_network(clock_now())));
     }
     role_on_epoch(epoch);
 }
 
-#if CAUSEWAY_MIC_BYTES
 void timesync_on_round(uint8_t round)
 {
     boot_store_keep_round(round);
 }
-#endif

@@ -2,11 +2,10 @@
  * state; if not, it restarts. Mote and gateway share it (net/role.h).
  *
  * An app of a mote is the callbacks at the end of this file, and calls the functions before them. Everything
- * runs in one loop, one callback at a time, to its end: none may wait, and none is called by an interrupt.
- * Times are in cycles of the 32768 Hz crystal: NODE_SECOND. docs/guide/apps.md has an example.
+ * runs in one loop, one callback at a time, to its end: a callback must not wait, and is never called from an
+ * interrupt. Times are in cycles of the 32768 Hz crystal: NODE_SECOND. docs/guide/apps.md has an example.
  */
-#ifndef NET_NODE_H
-#define NET_NODE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +28,7 @@ void node_start(void);
 
 /** Do all pending work. Then call events_wait(), and this again. It sets the clock's one alarm, at most a
  * second ahead, and pats the watchdog. LEDs: red while out of sync, yellow at a root that has heard another
- * one, and the app's. */
+ * root, and the app's. */
 void node_step(void);
 
 /* ---- What an app of a mote may call, from its callbacks ---- */
@@ -53,15 +52,15 @@ static inline uint16_t node_id(void)
     return identity_id();
 }
 
-/** Send CAUSEWAY_DATA_BYTES bytes to the gateway. It is sent again and passed on towards the gateway until
- * delta is over. Peers take what they hear of that: those in range of us, or of a mote that passes it on. No
- * mote passes it on away from the gateway, and nothing is sent again for a peer. The message is stamped when
- * the radio takes it; app_on_sent() follows. False, and nothing is sent, when too many are waiting. */
+/** Send CAUSEWAY_DATA_BYTES bytes to the gateway. The message is sent again and forwarded towards the gateway
+ * until delta is over. Peers receive it if they are in range of us or of a mote that forwards it. It is never
+ * forwarded away from the gateway, nor sent again for a peer. The message is stamped when the radio takes it;
+ * app_on_sent() follows. False, and nothing is sent, when too many are waiting. */
 bool node_send(const uint8_t *data);
 
-/** The same for what cannot wait for the next window of a schedule: it goes out in the next urgent one, if
- * the deployment has them (docs/reference/power.md, Urgent messages). Those nearer to the gateway hear it,
- * others may not. */
+/** The same for a message that cannot wait for the next window of a schedule: it goes out in the next urgent
+ * one, if the deployment has them (docs/reference/power.md, Urgent messages). Motes nearer to the gateway
+ * hear it, others may not. */
 bool node_send_urgent(const uint8_t *data);
 
 #ifdef CW_VALUES
@@ -85,7 +84,8 @@ static inline bool node_send_values_urgent(const struct cw_values *values)
  * in step; 0 stops it. Pauses are 1/128 s to 9 hours long on average. */
 void node_every(uint8_t timer, uint32_t cycles);
 
-/** Call app_on_timer(timer) once, after `cycles`, at most NODE_AFTER_MOST; instead of what was asked before.
+/** Call app_on_timer(timer) once, after `cycles`, at most NODE_AFTER_MOST. Replaces an earlier call for this
+ * timer.
  */
 void node_after(uint8_t timer, uint32_t cycles);
 
@@ -104,11 +104,11 @@ void node_leds(uint8_t leds);
 
 /* ---- What an app of a mote defines; what it leaves out does nothing ---- */
 
-/** What a message's stamp and receipts tell of its order against our own last message. */
+/** The order of a message against our own last message, by its stamp and receipts. */
 enum node_order {
-    NODE_MAY_BE_AFTER_OURS, /* nobody can tell */
-    NODE_AFTER_OURS,        /* its sender knew ours when it sent this: ours is in this message's past */
-    NODE_NOT_AFTER_OURS,    /* its sender did not; or we have not sent anything yet */
+    NODE_MAY_BE_AFTER_OURS, /* not known */
+    NODE_AFTER_OURS,        /* its sender knew ours when it sent this: ours happened before this message */
+    NODE_NOT_AFTER_OURS,    /* its sender did not; or we have sent nothing yet */
 };
 
 /** A peer's message. */
@@ -117,18 +117,18 @@ typedef struct {
     uint8_t sequence;    /* its number among its sender's messages, modulo 256 */
     uint8_t order;       /* enum node_order */
     uint32_t tick;       /* the network's, when we received it: our events are in this order */
-    uint32_t sent;       /* and by its stamp when it was sent; `tick` where the stamp cannot tell */
+    uint32_t sent;       /* the tick when it was sent, by its stamp; `tick` where the stamp has no clock */
     const uint8_t *data; /* CAUSEWAY_DATA_BYTES; gone when the callback returns */
 } node_message_t;
 
-/** The mote has started. Nothing was heard yet. */
+/** The mote has started, and has heard nothing yet. */
 void app_start(void);
 
 /** The timer's time has come. */
 void app_on_timer(uint8_t timer);
 
-/** A peer's message came in, for the first time. It is now in our causal past: whatever we send from here on
- * is after it. */
+/** A peer's message came in, for the first time. It is now in our causal past: each message that we send from
+ * here on is after it. */
 void app_on_message(const node_message_t *message);
 
 /** A message of node_send() went out, with this number; or it was dropped, since it could not make delta. */
@@ -144,5 +144,3 @@ void app_on_command(uint8_t command, uint32_t argument);
 
 /** Whether the app's own state is possible; if not, the node restarts. */
 bool app_sound(uint32_t now);
-
-#endif

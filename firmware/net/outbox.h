@@ -4,11 +4,10 @@
  * frame with the earliest deadline goes first, a due beacon before all. A frame that cannot go in time is
  * dropped and reported.
  *
- * With a schedule (net/schedule.h) a mote's frames wait for their level's phase, and for our turn in it; what
- * has a stamp and did not go out in its window is dropped at its end.
+ * With a schedule (net/schedule.h) a mote's frames wait for their level's phase, and for our turn in it; a
+ * stamped message that did not go out in its window is dropped at its end.
  */
-#ifndef NET_OUTBOX_H
-#define NET_OUTBOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,14 +20,14 @@
 #ifndef OUTBOX_ROOM
 #define OUTBOX_ROOM (CAUSEWAY_SCHEDULED ? OUTBOX_SCHEDULED_ROOM : 6)
 #endif
-/* The messages of a period wait for its window; at a gateway, commands alone. */
+/* At a mote the messages of a period wait for its window, at a gateway only commands. */
 #ifndef OUTBOX_SCHEDULED_ROOM
 #define OUTBOX_SCHEDULED_ROOM (BUNDLES ? 14 : 16)
 #endif
 
 typedef enum {
     OUTBOX_OWN,     /* an own data message: stamped when it is handed to the radio */
-    OUTBOX_STAMPED, /* another mote's data message */
+    OUTBOX_STAMPED, /* a data message with its stamp: another mote's, or ours that goes out again */
     OUTBOX_PLAIN,   /* anything else */
     OUTBOX_KEPT,    /* an own data message that went out, until we know whether it arrived: net/repair.h */
 } outbox_kind_t;
@@ -39,18 +38,14 @@ typedef enum {
     OUTBOX_FAILED, /* the radio misbehaved */
 } outbox_result_t;
 
-/* In a frame's tries: it went out before as another message. */
+/* A bit of a frame's tries: it went out before as another message. */
 #ifdef CAUSEWAY_REPAIR_BITS
 #define OUTBOX_AGAIN 0x80U
 #else
 #define OUTBOX_AGAIN 0U
 #endif
 
-/* In a frame's round: somebody as near has sent it. We do, too, if it is heard once more in that round. */
-#define OUTBOX_BEHIND 0x80U
-
-/* In an own message's round, until it has its stamp: it is urgent. */
-#define OUTBOX_URGENT 0x40U
+#define OUTBOX_ROUND_MOST 63U /* more than the rounds of any window */
 
 typedef struct {
     radio_message_t message;
@@ -58,23 +53,25 @@ typedef struct {
     uint32_t deadline;
     uint8_t kind;
     uint8_t tries; /* the user's: how often it went out before */
-#if CAUSEWAY_SCHEDULED
-    uint8_t round; /* of the window, before which it does not go out; or with OUTBOX_BEHIND */
-#endif
+    /* with a schedule only: */
+    uint8_t first_round : 6; /* of the window: the frame does not go out before */
+    uint8_t
+        behind : 1; /* a peer at our distance sent it first: we send it if we hear it again in first_round */
+    uint8_t urgent : 1; /* an own message without a stamp goes out in the next window of either kind */
     cw_flag_t used;
 } outbox_frame_t;
 
-/** A free place, or NULL when all are taken. Fill in everything but `used`, then call outbox_put(); until
- * then it counts as free. */
+/** A free place, or NULL when all are taken. Fill in all members but `used`, then call outbox_put(); until
+ * then the place counts as free. */
 outbox_frame_t *outbox_place(void);
 void outbox_put(outbox_frame_t *frame);
 
-/** The same, with a head that says: ours, to all. Only the data are left to fill in. */
+/** The same, with the head of a message of ours to all. Only the data are left to fill in. */
 outbox_frame_t *outbox_new(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before,
                            uint32_t deadline);
 
-/** The frame that waits at a place from 0 to OUTBOX_ROOM - 1, or from OUTBOX_ROOM to OUTBOX_LAST one at the
- * radio; NULL when there is none. */
+/** The frame that waits at a place from 0 to OUTBOX_ROOM - 1, or from OUTBOX_ROOM to OUTBOX_LAST a frame at
+ * the radio; NULL when that place is empty. */
 #define OUTBOX_LAST (OUTBOX_ROOM + (BUNDLES ? 1 : 0))
 outbox_frame_t *outbox_frame(uint8_t place);
 
@@ -88,10 +85,8 @@ void outbox_service(uint32_t now);
 /** The local time by which outbox_service() must be called again, if nothing happens before. */
 uint32_t outbox_next(uint32_t now);
 
-/** Nothing waits and the radio is not sending. */
-bool outbox_idle(void);
-
-/** Whether no frame, here or in the radio, waits for a time further ahead than any frame is given. */
+/** Whether memory has kept possible times: no frame, here or in the radio, waits longer than any frame may.
+ * */
 bool outbox_sound(uint32_t now);
 
 /* What the user of this module defines. */
@@ -102,5 +97,3 @@ bool outbox_before_send(outbox_frame_t *frame, uint32_t now);
 
 /** A frame was sent or dropped; `frame` is as it was handed over. */
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result);
-
-#endif

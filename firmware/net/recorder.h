@@ -2,11 +2,10 @@
  * debugger or an emulator to read.
  *
  * The layout is the same on every machine: integers of the processor's own byte order, no gaps. Entry number
- * e is at entries[e % RECORDER_ENTRIES]; entries next - RECORDER_ENTRIES .. next - 1 are there. `next` is
- * written last.
+ * e is at entries[e % RECORDER_ENTRIES]; the recorder holds entries next - RECORDER_ENTRIES .. next - 1.
+ * `next` is written last.
  */
-#ifndef NET_RECORDER_H
-#define NET_RECORDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ void recorder_start(void);
 
 /** Note an event; about fifty cycles. From the loop. */
 void recorder_note(recorder_kind_t kind, uint16_t peer, uint8_t sequence, uint16_t tick);
-
-#endif

@@ -15,7 +15,7 @@
 
 static uint8_t list[LIST_BYTES]; /* the gateway's own, or as in the beacon that we follow */
 
-/* The byte of the list that tells of a message, and its bit there. */
+/* A message's place in the list: a byte, and its bit. */
 typedef struct {
     uint8_t *byte, bit;
 } list_place_t;
@@ -35,25 +35,25 @@ void repair_on_arrival(const radio_message_t *message)
     }
 }
 
-/* Whether a window with a beacon has just opened, or will by a clock that is behind. */
+/* Whether a window with a beacon has just opened, or is about to, by a clock that may be behind. */
 static bool is_opening(uint32_t now)
 {
     uint32_t since = timesync_network(now) + CAUSEWAY_BEACON_SLOT;
     return (since & (EVERY - 1)) < CAUSEWAY_DATA_START + CAUSEWAY_BEACON_SLOT;
 }
 
-/* What the root tells: while a window opens, what it had heard by then, however often it speaks. */
+/* The root's list: while a window opens it stays as it was then, in all beacons of that window. */
 static const uint8_t *list_of_root(uint32_t now)
 {
-    static uint8_t told[LIST_BYTES], told_in; /* in the window of that number */
+    static uint8_t sent_list[LIST_BYTES], sent_in; /* sent in the window of that number */
     if ((timesync_network(now) & (EVERY - 1)) >= CAUSEWAY_DATA_START)
         return list;
-    if (told_in != schedule_window()) {
-        told_in = schedule_window();
-        memcpy(told, list, LIST_BYTES);
+    if (sent_in != schedule_window()) {
+        sent_in = schedule_window();
+        memcpy(sent_list, list, LIST_BYTES);
         memset(list, 0, LIST_BYTES);
     }
-    return told;
+    return sent_list;
 }
 
 void repair_fill(uint8_t *beacon, uint32_t now)
@@ -61,7 +61,8 @@ void repair_fill(uint8_t *beacon, uint32_t now)
     memcpy(beacon + CAUSEWAY_BEACON_TAIL_AT, timesync_is_root() ? list_of_root(now) : list, LIST_BYTES);
 }
 
-/* As it was when the app handed it over, at its `not_before`; but what is new goes first. */
+/* The message becomes as it was when the app handed it over, at its `not_before`; but new messages go first.
+ * */
 static void send_again(outbox_frame_t *frame, uint32_t now)
 {
     uint8_t *payload = frame->message.data;
@@ -71,7 +72,8 @@ static void send_again(outbox_frame_t *frame, uint32_t now)
     frame->kind = OUTBOX_OWN;
     frame->deadline = now;
     frame->tries = OUTBOX_AGAIN;
-    frame->round = 0;
+    frame->first_round = 0;
+    frame->behind = false;
 }
 
 void repair_on_beacon(const uint8_t *beacon, uint32_t now)

@@ -1,16 +1,15 @@
-/** Repair: what the gateway has not heard of a mote goes out again, as a new message, in the next window.
+/** Repair: a message that the gateway has not heard goes out again, as a new message, in the next window.
  *
  * The root's beacon ends with a list: CAUSEWAY_REPAIR_BITS bits for each mote, of which bit n is set if the
  * gateway has heard the message whose sequence is n modulo that, since the window of its beacon before. A
- * mote sends no more messages than that between two beacons. Motes pass the list on as it is; of a network
- * with a key it is covered by the beacon's proof.
+ * mote sends no more messages than that between two beacons. Motes forward the list unchanged; with a key the
+ * beacon's proof covers it.
  *
- * An own message that is done with stays in the outbox (OUTBOX_KEPT) until the next window with a beacon.
- * Then it is gone, or an own message without a stamp again: once, and after those that are new. It gives way
- * where room is short.
+ * An own message that will not go out any more stays in the outbox (OUTBOX_KEPT) until the next window with a
+ * beacon. Then it is removed, or becomes an own message without a stamp again: once, and after new messages.
+ * Its place may be taken when the outbox is full.
  */
-#ifndef NET_REPAIR_H
-#define NET_REPAIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,11 +30,11 @@ void repair_on_arrival(const radio_message_t *message);
  */
 void repair_fill(uint8_t *beacon, uint32_t now);
 
-/** We follow a beacon, which came in the root's name: what it tells of ours is missing goes out again. */
+/** We follow a beacon of the root: messages of ours that its list lacks go out again. */
 void repair_on_beacon(const uint8_t *beacon, uint32_t now);
 
-/** A data message will not go out any more as it is. Keep a copy of it, if it is ours and may have to go out
- * again. */
+/** A data message will not go out any more as it is. Keep a copy, if it is ours and may have to go out again.
+ * */
 void repair_keep(const outbox_frame_t *frame);
 
 static inline bool repair_is_kept(const outbox_frame_t *frame)
@@ -43,10 +42,8 @@ static inline bool repair_is_kept(const outbox_frame_t *frame)
     return REPAIR && frame->kind == OUTBOX_KEPT;
 }
 
-/** Whether its place may be taken: it went out once, and is not going to now. */
+/** Whether its place may be taken: it went out once already. */
 static inline bool repair_gives_way(const outbox_frame_t *frame)
 {
     return repair_is_kept(frame) || (REPAIR && frame->kind == OUTBOX_OWN && (frame->tries & OUTBOX_AGAIN));
 }
-
-#endif

@@ -13,7 +13,7 @@ enum {
 
 _Static_assert(MOST < 16, "a count and its complement share a byte");
 
-/* Restarts of this row so far, and in the upper half their complement: after power-on it is anything. */
+/* Restarts of this row so far, and in the upper half their complement: random after power-on. */
 static volatile uint8_t row __attribute__((section(".noinit")));
 
 static uint8_t begun;
@@ -34,7 +34,7 @@ static uint8_t units(uint32_t time)
     return (uint8_t)(time >> 18);
 }
 
-/* Count this start; how many seconds it must wait. */
+/* Count this start. Return how many seconds it must wait. */
 static uint16_t pause(void)
 {
     uint8_t count = board_start_cause() <= START_WANTED_MOST ? 0 : kept_count();
@@ -44,7 +44,7 @@ static uint16_t pause(void)
     return (uint16_t)(count <= AT_ONCE ? 0 : 1U << (count - AT_ONCE - 1));
 }
 
-/* Asleep, as nobody needs the I/O clock yet. */
+/* Asleep: no driver needs the I/O clock yet. */
 void restart_backoff_wait(void)
 {
     for (uint16_t seconds = pause(); seconds > 0; seconds--) {

@@ -3,20 +3,19 @@
  *
  * A window opens whenever the network's time is a multiple of 2^CAUSEWAY_PERIOD_LOG2. It begins with a beacon
  * slot for each hop. Then come rounds of phases, one for each level (hops from the gateway), the farthest
- * first: only motes of that level send in it, each at its own turn. The first round is for what is new, the
- * others for what nobody has acknowledged. A mote wakes for the phases in which it may hear something for it,
- * and sleeps when a phase is quiet. Nothing goes out after the last phase.
+ * first: only motes of that level send in it, each at its own turn. The first round is for new messages, the
+ * others for those that were not acknowledged. A mote wakes for the phases in which it may hear a frame for
+ * it, and sleeps when a phase is quiet. No frame goes out after the last phase.
  *
- * With SCHEDULE_URGENT urgent windows open between the others, whenever the network's time is a multiple
- * of 2^CAUSEWAY_URGENT_LOG2. They have no beacons, and only urgent messages go out in them, by the same
- * phases and rounds. Who has none looks for a moment whether the level behind it has, and sleeps.
+ * With SCHEDULE_URGENT urgent windows open between the others, whenever the network's time is a multiple of
+ * 2^CAUSEWAY_URGENT_LOG2. They have no beacons, and only urgent messages go out in them, by the same phases
+ * and rounds. A mote without one listens for a moment whether the level behind it has one, and sleeps.
  *
  * A mote without the time listens, for a bounded share of its life. A gateway is always awake.
  *
  * Only deployments with a schedule have this module: `if (CAUSEWAY_SCHEDULED)` goes before a call.
  */
-#ifndef NET_SCHEDULE_H
-#define NET_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,6 +27,19 @@
 #define SCHEDULE_START_TIME 20
 #endif
 
+#if !CAUSEWAY_SCHEDULED /* so that code compiles which the compiler then leaves out */
+#define CAUSEWAY_PERIOD_LOG2 0
+#define CAUSEWAY_ROUNDS 3
+#define CAUSEWAY_OWN_MOST 1
+#define CAUSEWAY_BEACON_SLOT 0
+#define CAUSEWAY_BEACON_EVERY 1
+#define CAUSEWAY_HEALTH_TAIL_AT 0
+#define CAUSEWAY_AGE_AT 0
+#define CAUSEWAY_AGE_SHIFT 0
+#define CAUSEWAY_AGE_AGAIN 1
+#define CAUSEWAY_AGE_AGAIN_SHIFT 0
+#endif
+
 #ifdef CAUSEWAY_URGENT_LOG2
 #define SCHEDULE_URGENT 1
 #else
@@ -36,6 +48,7 @@
 #define CAUSEWAY_URGENT_ROUNDS 0
 #define CAUSEWAY_URGENT_END 0
 #define CAUSEWAY_URGENT_QUIET 0
+#define CAUSEWAY_ALL_MOST CAUSEWAY_OWN_MOST
 #endif
 
 /** No phase of our level is now. */
@@ -53,13 +66,13 @@ uint32_t schedule_next(uint32_t now);
 /** Whether the receiver is on. */
 bool schedule_awake(void);
 
-/** The share of time with the receiver on in the last windows, as a health tells it; 0: not known. */
+/** The share of time with the receiver on in the last windows, as in a health message; 0: not known. */
 uint8_t schedule_duty(void);
 
 /** A frame came in that ended then: the phase goes on. */
 void schedule_on_frame(uint32_t end);
 
-/** The gateway has answered: its neighbours were quiet, or their phase begins. */
+/** The gateway has sent an answer: its neighbours were quiet, or their phase begins. */
 void schedule_on_answer(uint32_t now);
 
 /** Whether a gateway may answer now: its neighbours listen. */
@@ -74,16 +87,23 @@ uint8_t schedule_round(void);
 uint8_t schedule_our_round(void);
 
 /** Whether the window is an urgent one. */
+#if SCHEDULE_URGENT
 bool schedule_urgent(void);
+#else
+static inline bool schedule_urgent(void)
+{
+    return false;
+}
+#endif
 
 /** The number of the window that is open, or opens next, modulo 256; of an urgent one, that of the window
  * before it. */
 uint8_t schedule_window(void);
 
-/** Whether commands may be passed on now: it is our hop's beacon slot, and our beacon is out. */
+/** Whether commands may be forwarded now: it is our hop's beacon slot, and our beacon is out. */
 bool schedule_for_commands(uint32_t now);
 
-/** Whether our turn is near enough to hand a frame to the radio, which is to look at the channel at `when`.
+/** Whether our turn is near enough to hand a frame to the radio, which looks at the channel at `when`.
  */
 bool schedule_turn(uint32_t now, uint32_t *when);
 
@@ -96,19 +116,19 @@ uint32_t schedule_end(uint32_t now);
 /** The local time at which the next window with a beacon opens, later than `now`. */
 uint32_t schedule_opening(uint32_t now);
 
-/** Whether a mote this many hops away passes the beacon on that it has just taken; `when`: at this local
- * time. */
+/** Whether a mote this many hops away forwards the beacon that it has just taken; `when`: at this local time.
+ * */
 bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when);
 
 /** The local time of our turn behind a beacon that has just begun. */
 uint32_t schedule_behind_beacon(void);
 
-/** Whether a window with a beacon has just opened, and that of so many windows was missed: we may go on as
- * the root's successor. */
+/** Whether a window with a beacon has just opened, and we missed the beacons of `missed` windows: we may
+ * succeed the root. */
 bool schedule_may_succeed(uint32_t now, uint8_t missed);
 
-/** Cycles by which a successor's beacons come later than the root's would: if there are several, the lowest
- * id speaks first, and the others hear it. */
+/** Cycles by which a successor's beacons come later than the root's would: of several successors the lowest
+ * id sends first, and the others hear it. */
 uint16_t schedule_successor_turn(void);
 
 /** Whether memory has kept a possible state. */
@@ -116,11 +136,9 @@ bool schedule_sound(uint32_t now);
 
 /* What the user of this module defines. */
 
-/** Whether something may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this
- * window. */
+/** Whether a frame may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this window.
+ * */
 bool schedule_on_due(uint8_t round);
 
 /** Whether the radio has a frame of ours. */
 bool schedule_on_sending(void);
-
-#endif

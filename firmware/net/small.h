@@ -1,6 +1,5 @@
 /** Two operations of a line each, which the compiler must not copy into their callers. */
-#ifndef NET_SMALL_H
-#define NET_SMALL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@ uint32_t earlier(uint32_t a, uint32_t b);
 
 /** Count one more. With the addition itself in each of its 36 places a mote image has 400 bytes more. */
 void count(uint16_t *counter);
-
-#endif

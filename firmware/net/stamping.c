@@ -21,7 +21,6 @@ static cw_receipts_t receipts;
 
 void stamping_start(void)
 {
-    sequence = 0;
     recorder_start();
     recorder_note(RECORDER_BOOT, identity_id(), (uint8_t)identity_boots(), 0);
 }
@@ -58,7 +57,7 @@ static uint32_t tick_at(uint32_t local)
 
 /* Some stamps name a send by its tick. With them a second send in a tick goes back to the outbox, where its
  * place has just become free, until the tick is over. If it is not over by then, it is put off once more.
- * With a schedule it waits for our next turn, and its `not_before` still tells its age. */
+ * With a schedule it waits for our next turn, and its age still counts from its `not_before`. */
 bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
 {
     if (!CAUSEWAY_ONE_SEND_A_TICK || tick_at(now) != send_tick)
@@ -71,8 +70,6 @@ bool stamping_puts_off(const outbox_frame_t *frame, uint32_t now)
     return true;
 }
 
-#if CAUSEWAY_SCHEDULED
-
 /* How old an own message is, in the units in which it travels: it was handed over at its `not_before`. */
 static uint8_t event_age(const outbox_frame_t *frame, uint32_t now)
 {
@@ -83,8 +80,6 @@ static uint8_t event_age(const outbox_frame_t *frame, uint32_t now)
     }
     return (uint8_t)(age < CAUSEWAY_AGE_AGAIN ? age : CAUSEWAY_AGE_AGAIN - 1);
 }
-
-#endif
 
 bool stamping_own(outbox_frame_t *frame, uint32_t now)
 {
@@ -99,11 +94,10 @@ bool stamping_own(outbox_frame_t *frame, uint32_t now)
     }
     bool in_sync = cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
     cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, in_sync);
-#if CAUSEWAY_SCHEDULED
-    payload[CAUSEWAY_AGE_AT] = event_age(frame, now);
+    if (CAUSEWAY_SCHEDULED)
+        payload[CAUSEWAY_AGE_AT] = event_age(frame, now);
     if (SCHEDULE_URGENT)
-        frame->round = 0; /* from here on it is passed on as others */
-#endif
+        frame->urgent = false; /* from here on it is forwarded as others */
     frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, frame->message.length, &receipts);
     if (MIC_BYTES)

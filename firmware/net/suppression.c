@@ -14,39 +14,33 @@
 #include "timesync.h"
 #include "traffic.h"
 
-#if CAUSEWAY_SCHEDULED
-
-/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if
- * nobody nearer passes it on: if we hear that, we help. */
+/* A peer at our distance has sent a message that we have not. It is responsible now, and sends it again if no
+ * nearer mote forwards it: if we hear that, we help. */
 static void put_behind(outbox_frame_t *frame)
 {
-    uint8_t round = schedule_round();
-    if (frame->round < OUTBOX_BEHIND)
-        frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
-    else if (frame->round == (round | OUTBOX_BEHIND))
-        frame->round = (uint8_t)(round + 1);
+    uint8_t round = schedule_round() & OUTBOX_ROUND_MOST;
+    if (frame->behind && frame->first_round != round)
+        return;
+    frame->behind = !frame->behind;
+    frame->first_round = (round + 1U) & OUTBOX_ROUND_MOST;
 }
 
-#endif
-
-/* Whether a frame need not go out (again) when somebody at this distance from the gateway has sent its
+/* Whether a frame need not go out (again) after a node at this distance from the gateway has sent its
  * message; 0: the gateway has it. */
 static bool is_done(outbox_frame_t *frame, uint8_t distance)
 {
     uint8_t ours = (uint8_t)(cw_data_hops(frame->message.data) + 1);
     if (frame->tries > 0)
         return distance < ours || ours > CW_DATA_HOPS_TOP;
-#if CAUSEWAY_SCHEDULED
-    if (hops_known(clock_now()) && distance == ours) {
+    if (CAUSEWAY_SCHEDULED && hops_known(clock_now()) && distance == ours) {
         put_behind(frame);
         return false;
     }
-#endif
     return hops_known(clock_now()) ? distance <= ours : distance == 0;
 }
 
-/* Whether what was heard speaks of this message of ours, whose number it has. */
-static bool speaks_of(const radio_message_t *heard, const radio_message_t *message)
+/* Whether a frame heard is about this message of ours, whose source and number it has. */
+static bool is_about(const radio_message_t *heard, const radio_message_t *message)
 {
     if (!MIC_BYTES)
         return true;
@@ -63,7 +57,7 @@ static outbox_frame_t *stamped_frame(uint8_t place)
     return has_stamp ? frame : 0;
 }
 
-/* What the radio has goes out, but not again. */
+/* A frame at the radio goes out, but not again. */
 static void silence(outbox_frame_t *frame, uint8_t place)
 {
     count(&traffic.suppressed);
@@ -71,16 +65,16 @@ static void silence(outbox_frame_t *frame, uint8_t place)
     frame->deadline = clock_now();
 }
 
-/* `heard` tells that somebody at this distance has sent a message. */
+/* A node at this distance has sent a message, as `heard` shows. */
 static void suppress(const radio_message_t *heard, uint16_t source, uint16_t number, uint8_t distance)
 {
     for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
         outbox_frame_t *frame = stamped_frame(i);
         if (frame && cw_data_source(frame->message.data) == source &&
             cw_data_number(frame->message.data) == number && is_done(frame, distance) &&
-            speaks_of(heard, &frame->message)) {
+            is_about(heard, &frame->message)) {
             silence(frame, i);
-            if (REPAIR && distance > 0 && i < OUTBOX_ROOM) /* it may be lost later on its way */
+            if (REPAIR && distance > 0 && i < OUTBOX_ROOM) /* it may be lost later */
                 repair_keep(frame);
         }
     }
@@ -101,8 +95,6 @@ void suppression_on_arrived(const radio_message_t *message)
         count(&traffic.foreign);
 }
 
-#if CAUSEWAY_SCHEDULED
-
 static bool names(const radio_message_t *taken, const radio_message_t *message)
 {
     for (uint8_t at = 0; at < CAUSEWAY_TAKEN_BYTES; at = (uint8_t)(at + 2))
@@ -111,7 +103,7 @@ static bool names(const radio_message_t *taken, const radio_message_t *message)
     return false;
 }
 
-static bool is_right(const radio_message_t *taken)
+static bool has_right_mic(const radio_message_t *taken)
 {
     if (MIC_BYTES && !mic_check_taken(taken->data, timesync_network(clock_now()))) {
         traffic_forged();
@@ -120,7 +112,7 @@ static bool is_right(const radio_message_t *taken)
     return true;
 }
 
-/* What names nothing of ours need not be checked. */
+/* A Taken that names no message of ours need not be checked. */
 void suppression_on_taken(const radio_message_t *taken)
 {
     bool checked = false;
@@ -128,11 +120,9 @@ void suppression_on_taken(const radio_message_t *taken)
         outbox_frame_t *frame = stamped_frame(i);
         if (!frame || !names(taken, &frame->message))
             continue;
-        if (!checked && !is_right(taken))
+        if (!checked && !has_right_mic(taken))
             return;
         checked = true;
         silence(frame, i);
     }
 }
-
-#endif

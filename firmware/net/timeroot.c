@@ -10,7 +10,7 @@
 #define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
 #define LISTEN_MORE 2 /* with a schedule a starting root asks so often after an answer */
 
-static guarded_u16_t two_roots; /* whether it has heard of another */
+static guarded_u16_t two_roots; /* whether it has heard another root */
 static cw_beacon_t best;        /* a listening root's best answer, */
 static uint32_t best_heard;     /* when it was heard, */
 static cw_flag_t got_answer;    /* and whether there is one */
@@ -18,7 +18,6 @@ static cw_flag_t got_answer;    /* and whether there is one */
 void timeroot_start(void)
 {
     guarded_u16_set(&two_roots, false);
-    got_answer = false;
 }
 
 static bool newer8(uint8_t a, uint8_t b)
@@ -38,9 +37,8 @@ static void adopt(const cw_beacon_t *beacon, uint32_t heard)
 static void next_epoch(void)
 {
     guarded_u16_set(&timesync.epoch, (uint8_t)(timesync_epoch() + 1));
-#if CAUSEWAY_MIC_BYTES
-    network_time_set_round(0);
-#endif
+    if (MIC_BYTES)
+        network_time_set_round(0);
     timesync_on_epoch(timesync_epoch());
 }
 
@@ -51,8 +49,6 @@ static void open_epoch(uint32_t now)
     timesync_plan(BEACON, now + jitter_below(SPREAD));
 }
 
-#if CAUSEWAY_MIC_BYTES
-
 void timeroot_mind_round(uint32_t now)
 {
     if (network_time_round(network_time_estimate(now)) >= ROUNDS_MOST)
@@ -60,8 +56,6 @@ void timeroot_mind_round(uint32_t now)
     else
         timesync_on_round(network_time_round(network_time_estimate(now)));
 }
-
-#endif
 
 /* ---- Starting ---- */
 
@@ -73,32 +67,33 @@ static bool better(const cw_beacon_t *beacon)
     return change ? (beacon->flags & CW_BEACON_IN_SYNC) != 0 : beacon->error < best.error;
 }
 
-void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
+/* With a key the latest time counts: beacons that are played again are behind it, or behind the time that we
+ * knew when we started. (An erased EEPROM says epoch FF.) False: this answer is earlier. */
+static bool is_latest(const cw_beacon_t *beacon, uint32_t heard)
 {
-#if CAUSEWAY_MIC_BYTES
-    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. An
-     * erased EEPROM says FF. */
     int32_t ahead = (int32_t)(beacon->time - network_time_estimate(heard));
     int8_t how_late = timesync_how_late(beacon);
     bool knew = got_answer || timesync_epoch() != UINT8_MAX;
     if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART)))
-        return;
+        return false;
     if (how_late > 0 || ahead > APART)
         got_answer = false;
-#endif
-    if (better(beacon)) {
-#if CAUSEWAY_MIC_BYTES
+    return true;
+}
+
+void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
+{
+    if ((MIC_BYTES && !is_latest(beacon, heard)) || !better(beacon))
+        return;
+    if (MIC_BYTES) {
         guarded_u16_set(&timesync.epoch, beacon->epoch);
         timesync_set_time(heard, beacon->time, beacon->flags);
-#endif
-        best = *beacon;
-        best_heard = heard;
-        got_answer = true;
-#if CAUSEWAY_SCHEDULED
-        timesync.burst = timesync.burst < LISTEN_MORE ? timesync.burst
-                                                      : LISTEN_MORE; /* those who know more are awake now */
-#endif
     }
+    best = *beacon;
+    best_heard = heard;
+    got_answer = true;
+    if (CAUSEWAY_SCHEDULED && timesync.burst > LISTEN_MORE)
+        timesync.burst = LISTEN_MORE; /* those who know more are awake now */
 }
 
 bool timeroot_answered(void)
@@ -134,9 +129,9 @@ static void note_conflict(void)
         count(&timesync.counters.conflicts);
 }
 
-/* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
- * wins: who is behind takes it up; who is ahead by more than clocks in sync can be opens a new epoch, which
- * all follow. */
+/* Another root is in our epoch. Time must not run backwards at any mote, so the clock that is ahead wins: the
+ * root behind takes its time; a root that is ahead by more than clocks in sync can be opens a new epoch,
+ * which all follow. */
 static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
 {
     note_conflict();
@@ -150,7 +145,7 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
         open_epoch(now);
 }
 
-/* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
+/* Beacons of our epoch: a successor's, or in our own name, and then mostly ours, forwarded. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     int32_t ahead = timesync_may_follow(beacon) ? (int32_t)(beacon->time - network_time_estimate(heard)) : 0;
@@ -162,14 +157,15 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
         return;
     }
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
-    /* with a key, one of ours may be played again; another root hears of us by our newer number */
+    /* with a key, one of our own may be replayed; another root notices us by our newer number */
     bool anothers = (!MIC_BYTES && beacon->sender == identity_id()) ||
                     newer16(beacon->sequence, guarded_u16_get(&timesync.sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
         meet_root(beacon, ahead, heard, now);
     } else if (ahead < -allowed) {
-        /* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Newer
-         * beacons bring it to us; the other root, if there is one, will hear of that from it. */
+        /* A mote is further behind than its error says: its clock is wrong, or it follows a root that we do
+         * not hear. Newer beacons make it follow us; the other root, if one exists, notices that by the
+         * mote's beacons. */
         timesync_speak_up(now);
     }
 }
@@ -184,6 +180,6 @@ void timeroot_on_beacon(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
             note_conflict();
         adopt(beacon, heard);
     } else {
-        timesync_beacon_soon(now); /* somebody has not heard of our epoch yet */
+        timesync_beacon_soon(now); /* the sender has not heard of our epoch yet */
     }
 }

@@ -7,37 +7,37 @@
  * line: offset and skew. A pair farther off the line than its error allows is refused; several such pairs in
  * a row mean that the line is wrong, and a new one is begun.
  *
- * A node without a time asks for it: nodes that know the time answer a beacon that says "not in sync, no hops
- * known". So a mote is in sync soon after its start, and a root that restarts learns the network's time and
- * goes on with it. If no node answers, the root opens a new epoch. A node that hears a newer epoch leaves the
+ * A node without the time asks for it by a beacon that says "not in sync, no hops known", which nodes with
+ * the time answer. So a mote is in sync soon after its start, and a root that restarts goes on with the
+ * network's time. If no node answers, the root opens a new epoch. A node that hears a newer epoch leaves the
  * older one: its time jumps, and timesync_on_epoch() is called.
  *
  * The root may die. A mote in sync that has heard no beacon for 3.5 to 4.5 periods, depending on its id, goes
- * on as its successor: with the time and epoch that it has, and newer beacon numbers; a beacon says who
- * drives. Motes follow the newest number, whoever drives. Of several who drive the root wins, then the lowest
- * id: it outbids the others' numbers, and they step down. Only the root opens an epoch.
+ * on as its successor: with the time and epoch that it has, and newer beacon numbers; a beacon names its
+ * driver, the root or a successor. Motes follow the newest number, whichever the driver. Of several drivers
+ * the root wins, then the lowest id: it outbids the others' numbers, and they step down. Only the root opens
+ * an epoch.
  *
  * While no beacon comes, the clock goes on with the known skew, and its assumed error grows. Beyond half of
- * epsilon the mote is out of sync, and says so in all its messages. So does a successor whom nobody follows.
+ * epsilon the mote is out of sync, and its messages say so. The same holds for a successor that no mote
+ * follows.
  *
  * Only timesync_network(), timesync_stamp() and timesync_local() may be called from an interrupt.
  */
-#ifndef NET_TIMESYNC_H
-#define NET_TIMESYNC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "causeway_layout.h"
 #include "hal/clock.h"
+#include "schedule.h"
 
 /** Cycles between the root's beacons; the first few come at TIMESYNC_QUICK. */
 #ifndef TIMESYNC_PERIOD
-#if CAUSEWAY_SCHEDULED
-#define TIMESYNC_PERIOD ((UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) * CAUSEWAY_BEACON_EVERY)
-#else
-#define TIMESYNC_PERIOD (CAUSEWAY_BEACON_SECONDS * CLOCK_SECOND)
-#endif
+#define TIMESYNC_PERIOD                                                                 \
+    (CAUSEWAY_SCHEDULED ? (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) * CAUSEWAY_BEACON_EVERY \
+                        : CAUSEWAY_BEACON_SECONDS * CLOCK_SECOND)
 #endif
 #ifndef TIMESYNC_QUICK
 #define TIMESYNC_QUICK (2 * CLOCK_SECOND)
@@ -94,9 +94,9 @@ bool timesync_in_sync(uint32_t now);
 /** Estimate of the clock's error in cycles, 65535: that or more. */
 uint16_t timesync_error(uint32_t now);
 
-/** The usual hops from the root: most of its last few beacons came over no more. One that came farther by
- * luck does not count, so whom this says to be near is heard there. While a successor drives, what was known
- * before. 0 at the root, TIMESYNC_NO_HOPS when none is known. */
+/** The usual hops from the root: most of its last few beacons came over no more. A beacon that came farther
+ * by luck does not count: a node at this distance is heard reliably. While a successor drives, the hops known
+ * before. 0 at the root, TIMESYNC_NO_HOPS when not known. */
 uint8_t timesync_hops(void);
 
 /** The hops that the last beacon taken came over. */
@@ -105,7 +105,7 @@ uint8_t timesync_last_hops(void);
 /** The epoch of the network's time; meaningless before a time is known. */
 uint8_t timesync_epoch(void);
 
-#if CAUSEWAY_MIC_BYTES
+/* With a key only: */
 
 /** The round of the network's time at which it read `network`, less than 18 hours from now. */
 uint8_t timesync_round(uint32_t network);
@@ -114,18 +114,16 @@ uint8_t timesync_round(uint32_t network);
  * more, or of a later epoch; below 0 if earlier; 0 if it is near ours. */
 int8_t timesync_later(uint8_t epoch, uint8_t flags, uint32_t time);
 
-#endif
-
 /** True once a network time is known, in sync or not. */
 bool timesync_known(void);
 
 /** This node is the root, and its time is set. */
 bool timesync_is_root(void);
 
-/** Whose beacons this node takes: the root's, or a successor's; its own id: it drives the network's time. */
+/** Whose beacons this node takes: the root's, or a successor's. Its own id: it drives the network's time. */
 uint16_t timesync_driver(void);
 
-/** This node is the root, and has heard of another one since it started. */
+/** This node is the root, and has heard another root since it started. */
 bool timesync_two_roots(void);
 
 /** A beacon came in (its CAUSEWAY_BEACON_BYTES payload), its start-of-frame delimiter at local time `heard`,
@@ -143,7 +141,7 @@ uint32_t timesync_next(void);
  * due. */
 void timesync_fill(uint8_t *payload, uint32_t now);
 
-/* With a schedule alone: */
+/* With a schedule only: */
 
 /** The local time at which the last beacon taken was heard; meaningless before a time is known. */
 uint32_t timesync_taken(uint32_t now);
@@ -151,7 +149,7 @@ uint32_t timesync_taken(uint32_t now);
 /** Whether a beacon or an answer is to go out by this local time. A question does not count. */
 bool timesync_speaks(uint32_t by);
 
-/** A starting root has heard somebody: whoever is awake now may know the time, and is asked. */
+/** A starting root has heard a node: nodes that are awake now may know the time, and are asked. */
 void timesync_ask_now(uint32_t now);
 
 const timesync_counters_t *timesync_counters(void);
@@ -165,9 +163,5 @@ bool timesync_sound(uint32_t now);
 /** A new epoch has begun: all older stamps are void. */
 void timesync_on_epoch(uint8_t epoch);
 
-#if CAUSEWAY_MIC_BYTES
-/** This node is the root, and its time may be in another round: to be kept. */
+/** With a key: this node is the root, and its time may be in another round, which is to be stored. */
 void timesync_on_round(uint8_t round);
-#endif
-
-#endif

@@ -18,8 +18,7 @@
  * else platformio.ini says. A failed check is reported and its test goes on;
  * firmware/test/test_custom_runner.py reads the report.
  */
-#ifndef CHECK_H
-#define CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -135,5 +134,3 @@ static inline bool check_bytes(const void *expected, const void *actual, size_t 
     }
     return true;
 }
-
-#endif

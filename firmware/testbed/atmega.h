@@ -6,8 +6,7 @@
  * clock or in a PWM mode, differential channels of the ADC, the time that the oscillator takes to start after
  * a reset, what happens to pins between a reset and their being driven again.
  */
-#ifndef TESTBED_ATMEGA_H
-#define TESTBED_ATMEGA_H
+#pragma once
 
 #include <simavr/sim_avr.h>
 
@@ -17,8 +16,8 @@ enum { ATMEGA_HZ = 7372800, ATMEGA_RAM = 0x0100, ATMEGA_RAM_END = 0x10FF, ATMEGA
 
 typedef enum { RESET_POWER_ON, RESET_BUTTON, RESET_BROWN_OUT, RESET_WATCHDOG } reset_cause_t;
 
-/** What it does, as far as its current tells. Starting: an interrupt has come, and the main oscillator
- * starts. */
+/** What the processor does, as far as its current depends on it. Starting: an interrupt has come, and the
+ * main oscillator starts. */
 typedef enum {
     PROCESSOR_ACTIVE,
     PROCESSOR_IDLE,
@@ -63,7 +62,7 @@ void atmega_reset(atmega_t *mcu, reset_cause_t cause);
  * time pass. */
 void atmega_run(atmega_t *mcu, ns_t until);
 
-/** Until when it has nothing to do, if nobody disturbs it: atmega_run() up to then changes nothing. */
+/** Until when it has nothing to do, if no other part disturbs it: atmega_run() up to then changes nothing. */
 ns_t atmega_idle_until(const atmega_t *mcu);
 
 /** The true time of its present cycle, and how much of it since 0 it was in a state. */
@@ -110,7 +109,7 @@ void atmega_adc(atmega_t *mcu, int channel, atmega_millivolts_t *millivolts, voi
 void atmega_supply(atmega_t *mcu, uint32_t millivolts);
 uint32_t atmega_supply_now(const atmega_t *mcu);
 
-/** Bytes to UART 0, one after the other at its speed. False, and nothing taken, when there is no room. */
+/** Bytes to UART 0, one after the other at its speed. False, and nothing taken, without room for all. */
 bool atmega_uart_feed(atmega_t *mcu, const uint8_t *bytes, int count);
 int atmega_uart_room(const atmega_t *mcu);
 
@@ -145,5 +144,3 @@ atmega_use_t atmega_use(atmega_t *mcu);
 
 void atmega_eeprom_write(atmega_t *mcu, uint16_t at, const uint8_t *bytes, uint16_t count);
 void atmega_eeprom_read(atmega_t *mcu, uint16_t at, uint8_t *bytes, uint16_t count);
-
-#endif

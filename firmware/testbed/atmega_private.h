@@ -4,8 +4,7 @@
  * The library decodes instructions, and keeps ports, timers 1 to 3, UART 1 and the two-wire interface.
  * Everything else is ours. Parts that need the processor in a handler find it in avr->custom.data.
  */
-#ifndef TESTBED_ATMEGA_PRIVATE_H
-#define TESTBED_ATMEGA_PRIVATE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -339,8 +338,8 @@ void atmega_sleep_end(atmega_t *mcu, bool by_timer0);
 /** Run the next instruction and see what it takes; gives the address of the one after it. */
 avr_flashaddr_t atmega_measure_instruction(atmega_t *mcu);
 
-/** A handler's first instruction is next; the SPI, as a slave, has shifted a byte; SPDR is written; so many
- * cycles were slept; a reset. */
+/** A handler's first instruction is next; the SPI, as a slave, has shifted a byte; SPDR is written; `cycles`
+ * were slept; a reset. */
 void atmega_measure_handler(atmega_t *mcu, int vector);
 void atmega_measure_shifted(atmega_t *mcu);
 void atmega_measure_written(atmega_t *mcu);
@@ -373,5 +372,3 @@ void atmega_eeprom_reset(atmega_t *mcu);
 
 void atmega_watchdog_make(atmega_t *mcu);
 void atmega_watchdog_reset(atmega_t *mcu);
-
-#endif

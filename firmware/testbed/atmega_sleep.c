@@ -27,7 +27,7 @@ static const char *mode_name(uint8_t mode)
     return names[mode];
 }
 
-/* A reserved mode, which a fault tells of, is taken for idle. */
+/* A reserved mode, which is reported as a fault, counts as idle. */
 static processor_state_t state_in(uint8_t mode)
 {
     static const processor_state_t states[] = {
@@ -155,7 +155,7 @@ static void fault_waits(atmega_t *mcu, uint8_t mode, int vector)
     atmega_fault(mcu, "sleeps in %s while %s is waited for", mode_name(mode), vector_name(vector));
 }
 
-/* What stands still though nobody waits for its interrupt. */
+/* Parts that stop working though the program waits for none of their interrupts. */
 static void check_work(atmega_t *mcu, uint8_t mode)
 {
     const uint8_t *data = mcu->avr->data;

@@ -1,7 +1,7 @@
 /* Timer 0 on the 32768 Hz crystal (data sheet: 8-bit timer/counter 0; asynchronous operation).
  *
- * Nothing happens at an edge of the crystal. When somebody looks, the edges since the last look are made up
- * for; cycle timers are set only for the next flag and for the edge at which a register takes over.
+ * Nothing happens at an edge of the crystal. When the timer is read, the edges since the last reading are
+ * made up for; cycle timers are set only for the next flag and for the edge at which a register takes over.
  *
  * An edge at which the prescaler lets the timer count is a tick. A match is seen, and OCF0 due, at the tick
  * after the one that made the counts equal; TOV0 is due a tick after the one that made the count 0. Both show

@@ -1,4 +1,4 @@
-#include "board.h"
+#include "boards.h"
 
 #include <string.h>
 

@@ -459,7 +459,7 @@ static void check_parts(cc1000_t *chip, ns_t now)
         report(chip, FAULT_BIAS);
 }
 
-/* Going off ends a calibration, which is nobody's fault: the processor may have been reset. */
+/* Going off ends a calibration, which is not a fault: the processor may have been reset. */
 static void disturb_calibration(cc1000_t *chip)
 {
     if (chip->calibrated_at != NEVER) {

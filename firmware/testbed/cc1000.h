@@ -10,11 +10,10 @@
  * early; the bits that this takes are preamble.
  *
  * Left out: UART data, Manchester violations, the averaging filter's settling, what an error of the crystal
- * does to the carrier (its error counts for the bit clock alone), and the loss of sensitivity that goes with
+ * does to the carrier (its error counts only for the bit clock), and the loss of sensitivity that goes with
  * it.
  */
-#ifndef TESTBED_CC1000_H
-#define TESTBED_CC1000_H
+#pragma once
 
 #include "ether.h"
 #include "radio_states.h"
@@ -28,7 +27,7 @@ typedef struct {
     void (*wake)(void *board, ns_t when);
     bool (*byte_in)(void *board, uint8_t byte,
                     bool driven);     /* a byte's time has ended; driven: the chip has put it on its data pin.
-                                         False: nobody takes bytes */
+                                         False: no program takes bytes */
     uint8_t (*byte_out)(void *board); /* half a bit has passed since, and the chip sends: the byte to come */
     void (*pdata)(void *board, bool high); /* the chip drives PDATA: a register is read */
     void (*chp_out)(void *board, bool high);
@@ -61,5 +60,3 @@ uint64_t cc1000_starts(const cc1000_t *chip);
 
 /** Is there power on the antenna? */
 bool cc1000_is_sending(const cc1000_t *chip);
-
-#endif

@@ -7,8 +7,7 @@
  * Left out: encryption, the serial test modes, test outputs other than XOSC16M_STABLE on the CCA pin, the
  * battery monitor.
  */
-#ifndef TESTBED_CC2420_H
-#define TESTBED_CC2420_H
+#pragma once
 
 #include "ether.h"
 #include "radio_states.h"
@@ -40,8 +39,8 @@ void cc2420_csn(cc2420_t *chip, bool level, ns_t now);
 /** A byte over the SPI, at its end: what came back. */
 uint8_t cc2420_exchange(cc2420_t *chip, uint8_t out, ns_t now);
 
-/** The level of the CCA pin. It may change at any moment with what others send, and is therefore worked out
- * only when somebody looks. */
+/** The level of the CCA pin. It may change at any moment with what others send, so it is computed when it is
+ * read. */
 bool cc2420_cca(cc2420_t *chip, ns_t now);
 
 /** The time since 0 that it was in a state. Its regulator's start counts as down, the 12 symbols before it
@@ -53,5 +52,3 @@ uint64_t cc2420_starts(const cc2420_t *chip);
 
 /** Some describe chips whose FIFOP stays high until no whole frame is left; this one does from now on. */
 void cc2420_hold_fifop(cc2420_t *chip, bool hold);
-
-#endif

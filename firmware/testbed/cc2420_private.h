@@ -1,8 +1,7 @@
 /** What the files of the emulated CC2420 share: cc2420.c (pins, states, time, supply), cc2420_send.c,
  * cc2420_receive.c (the channel, too), cc2420_spi.c (strobes, registers, FIFOs, RAM).
  */
-#ifndef TESTBED_CC2420_PRIVATE_H
-#define TESTBED_CC2420_PRIVATE_H
+#pragma once
 
 #include "cc2420.h"
 #include "meter.h"
@@ -50,11 +49,11 @@ enum { MUX_MASK = 0x03FF, CCAMUX_XOSC = 24, STANDARD_SYNCWORD = 0xA70F, TEST_MOD
 typedef enum {
     STATE_DOWN, /* the oscillator does not run */
     STATE_IDLE,
-    STATE_TUNED, /* the synthesizer alone */
+    STATE_TUNED, /* only the synthesizer runs */
     STATE_RX_CALIBRATE,
     STATE_RX_SEARCH,
     STATE_RX_FRAME,
-    STATE_RX_REFUSED, /* until the end of a frame for somebody else */
+    STATE_RX_REFUSED, /* until the end of a frame for another node */
     STATE_RX_OVERFLOW,
     STATE_TX_CALIBRATE,
     STATE_TX_PREAMBLE,
@@ -159,7 +158,7 @@ static inline bool cc2420_is_in_frame(const cc2420_t *chip)
 
 /* --- cc2420.c --- */
 
-/** It was used wrongly: tell the host, each kind once. */
+/** The program used it wrongly: report that, each kind once. */
 void cc2420_fault(cc2420_t *chip, fault_t kind);
 
 /** A time of its own clock in true time. */
@@ -171,7 +170,8 @@ void cc2420_catch_up(cc2420_t *chip, ns_t now);
 /** After anything that may have given it something to do. */
 void cc2420_settle(cc2420_t *chip);
 
-/** Be in a state, until `at`; its meter is told, as by cc2420_account() when something else has changed. */
+/** Be in a state, until `at`, and update the meter; cc2420_account() does so when something else has changed.
+ * */
 void cc2420_enter(cc2420_t *chip, state_t state, ns_t at);
 void cc2420_account(cc2420_t *chip);
 
@@ -213,5 +213,3 @@ void cc2420_take_byte(cc2420_t *chip);
 
 /** When the next byte comes that changes a pin, those before it being in no hurry. */
 ns_t cc2420_visible_byte(const cc2420_t *chip);
-
-#endif

@@ -1,4 +1,4 @@
-/** The ether: who hears whose signal how strongly, and what disturbs it.
+/** The ether: how strongly each node hears each signal, and what disturbs it.
  *
  * A signal is a carrier on a frequency from one moment to another, with bytes on it. Its bytes are appended
  * while it lasts, each by the moment at which it begins. Received strength is the sender's power plus the
@@ -9,8 +9,7 @@
  * runs past its beginning, so a slice is never longer than ETHER_AHEAD; while a signal is on the air, never
  * longer than ETHER_SLICE (less than a CC2420's byte).
  */
-#ifndef TESTBED_ETHER_H
-#define TESTBED_ETHER_H
+#pragma once
 
 #include "world.h"
 
@@ -131,5 +130,3 @@ bool ether_busy(const ether_t *ether, ns_t now, ns_t until);
 
 /** Log what has ended, forget what ended long ago. With NEVER, at the end of a run: all that has ended. */
 void ether_tidy(ether_t *ether, ns_t now);
-
-#endif

@@ -3,17 +3,16 @@
  *
  * At any moment the receiver follows the strongest signal on its frequency. Each bit of that is wrong with
  * the probability exp(-SINR) / 2: non-coherent FSK in a bandwidth of twice the bit rate, 0.5 exp(-Eb/N0 / 2),
- * other signals counting as noise. The receiver has noise of its own; with that alone one bit in a thousand
+ * other signals counting as noise. The receiver has noise of its own; with only that, one bit in a thousand
  * is wrong at -103 dBm, the CC1000's sensitivity at 433 MHz and 38.4 kbaud. Of two signals the stronger is
- * understood if it is stronger by some 8 dB, else neither is. Where nobody sends, bits are chance.
+ * understood if it is stronger by some 8 dB, else neither is. Without a signal bits are random.
  *
  * A receiver knows no frames, but the truth speaks of them: a signal counts as received if a program could
  * have taken its frame from the bits that it was given. So this part knows what motes with a CC1000 send:
  * preamble AA, sync word 33 CC, a header whose fifth byte is the length of the data, data, CRC-16; and that a
  * program which is in the middle of one frame looks for no other.
  */
-#ifndef TESTBED_HEARING_H
-#define TESTBED_HEARING_H
+#pragma once
 
 #include "ether.h"
 
@@ -48,5 +47,3 @@ void hearing_judge(hearing_t *hearing, ns_t until);
 
 /** The node hears no longer: say what became of all signals. */
 void hearing_stop(hearing_t *hearing);
-
-#endif

@@ -1,6 +1,5 @@
 /** What IEEE 802.15.4 at 2.4 GHz says, whatever the chip: check sum, modulation, addresses. */
-#ifndef TESTBED_IEEE802154_H
-#define TESTBED_IEEE802154_H
+#pragma once
 
 #include "world.h"
 
@@ -23,7 +22,5 @@ typedef struct {
 
 typedef enum { ADDRESS_UNKNOWN, ADDRESS_GOOD, ADDRESS_BAD } address_t;
 
-/** Is a frame for this receiver, as far as its first `count` bytes tell? (7.5.6.2 of the standard of 2003) */
+/** Is a frame for this receiver, as far as its first `count` bytes show? (7.5.6.2 of the standard of 2003) */
 address_t ieee_recognize(const uint8_t *frame, int count, const ieee_identity_t *identity);
-
-#endif

@@ -1,6 +1,5 @@
 /** How long something was in each of its states. Time is the caller's: nanoseconds or cycles. */
-#ifndef TESTBED_METER_H
-#define TESTBED_METER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ static inline uint64_t meter_spent(const meter_t *meter, int state, uint64_t now
 {
     return meter->spent[state] + (state == meter->state ? now - meter->since : 0);
 }
-
-#endif

@@ -4,7 +4,7 @@
 #include <simavr/sim_irq.h>
 #include <stdlib.h>
 
-#include "board.h"
+#include "boards.h"
 #include "cc1000.h"
 
 enum {
@@ -76,8 +76,8 @@ static bool byte_in(void *param, uint8_t byte, bool driven)
     return atmega_spi_shifted(board->mcu, byte);
 }
 
-/* With the SPI off, as after a reset, nobody meant to send; nor does a program that lets go of the pin just
- * before it ends a signal. */
+/* With the SPI off, as after a reset, the program did not mean to send; nor does one that releases the pin
+ * just before it ends a signal. */
 static uint8_t byte_out(void *param)
 {
     mica2_t *board = param;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "board.h"
+#include "boards.h"
 #include "cc2420.h"
 
 typedef struct {

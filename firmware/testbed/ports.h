@@ -2,11 +2,10 @@
  * line's, nothing around them.
  *
  * Several TCP clients may be there at once: each gets every byte, and what any of them sends goes to the
- * mote. A client that does not read is let go when a megabyte waits for it; a pty that nobody reads loses
- * what does not fit. Neither ever stops the motes.
+ * mote. A client that does not read is disconnected when a megabyte waits for it; a pty without a reader
+ * loses what does not fit. Neither ever stops the motes.
  */
-#ifndef TESTBED_PORTS_H
-#define TESTBED_PORTS_H
+#pragma once
 
 #include "world.h"
 
@@ -29,5 +28,3 @@ int port_take(port_t *port, uint8_t *bytes, int most);
 
 /** Let new clients in, send and receive; waits up to `ms` for something to do. */
 void ports_poll(port_t *const *ports, int count, int ms);
-
-#endif

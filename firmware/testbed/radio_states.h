@@ -1,10 +1,9 @@
-/** What a radio can be doing, as far as its current tells. */
-#ifndef TESTBED_RADIO_STATES_H
-#define TESTBED_RADIO_STATES_H
+/** What a radio can be doing, as far as its current depends on it. */
+#pragma once
 
-/** Off: no supply, or its
- * regulator off. Down: registers are kept, or could be written, but no oscillator runs. Starting: its crystal
- * does. Idle: the oscillator alone runs. Calibrating: the synthesizer runs, but it neither hears nor sends.
+/** Off: no supply, or its regulator off. Down: registers are kept, or could be written, but no oscillator
+ * runs. Starting: its crystal does. Idle: only the oscillator runs. Calibrating: the synthesizer runs, but it
+ * neither hears nor sends.
  */
 typedef enum {
     RADIO_OFF,
@@ -16,5 +15,3 @@ typedef enum {
     RADIO_SENDING,
     RADIO_STATES,
 } radio_state_t;
-
-#endif

@@ -1,6 +1,5 @@
 /** A sensor board on a mote: what its sensors show the ADC, and only while the program powers them. */
-#ifndef TESTBED_SENSORS_H
-#define TESTBED_SENSORS_H
+#pragma once
 
 #include "atmega.h"
 #include "meter.h"
@@ -29,5 +28,3 @@ ns_t sensors_powered(const sensors_t *sensors, int sensor);
 /** What a sensor shows from now on, 0 to 1023; 0 until then. False: the board has no such sensor. */
 bool sensors_feed(sensors_t *sensors, const char *name, uint16_t reading);
 bool sensors_has(const sensors_t *sensors, const char *name);
-
-#endif

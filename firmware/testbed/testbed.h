@@ -1,9 +1,8 @@
 /** The whole: motes, ether, script, log. */
-#ifndef TESTBED_TESTBED_H
-#define TESTBED_TESTBED_H
+#pragma once
 
 #include "ether.h"
-#include "node.h"
+#include "emulated_node.h"
 #include "truth.h"
 #include "words.h"
 
@@ -53,5 +52,3 @@ ns_t script_next(const testbed_t *bed);
 
 /** Do what is due. */
 void script_run(testbed_t *bed);
-
-#endif

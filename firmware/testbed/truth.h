@@ -1,6 +1,5 @@
 /** The truth log: one JSON object a line (docs/reference/testbed.md). */
-#ifndef TESTBED_TRUTH_H
-#define TESTBED_TRUTH_H
+#pragma once
 
 #include <stdio.h>
 
@@ -27,5 +26,3 @@ void truth_end(truth_t *truth);
 
 /** What was written so far can be read by others. */
 void truth_flush(truth_t *truth);
-
-#endif

@@ -1,6 +1,5 @@
 /** Lines of words: what a scenario is made of. A command says by a letter each what follows its name. */
-#ifndef TESTBED_WORDS_H
-#define TESTBED_WORDS_H
+#pragma once
 
 #include "world.h"
 
@@ -27,5 +26,3 @@ typedef struct {
 /** Read the words of `line` as `letters` say. Gives NULL, or what is wrong, in words. `nodes` is how many
  * there are. */
 const char *words_read(char *line, const char *letters, int nodes, word_t *words);
-
-#endif

@@ -3,8 +3,7 @@
  * Time is true time since the start of the run, in nanoseconds. Each mote's processor and crystal run faster
  * or slower than it.
  */
-#ifndef TESTBED_WORLD_H
-#define TESTBED_WORLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ static inline uint32_t random_below(random_t *random, uint32_t below)
 {
     return (uint32_t)((random_bits(random) >> 32) * below >> 32);
 }
-
-#endif

@@ -27,7 +27,7 @@ from basestation.analysis.made_stamps import Events, Numbers
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.deployed import scheme_of, timed_scheme_of
-from basestation.simulator import engine_numba
+from basestation.simulator import engine
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
 from basestation.traces.numbers import arrival_numbers
@@ -82,9 +82,9 @@ def _made(
     afterwards."""
     if trace.events is None or scheme.kernel is None:
         stream = stream_as_heard(trace)
-        stamped = engine_numba.stamp(stream, scheme)
+        stamped = engine.stamp(stream, scheme)
         noticed = Restamped(stream.messages, stamped.bounded, stamped.wrong_unwraps)
-        observed = engine_numba.observe(stream, stamped, scheme)
+        observed = engine.observe(stream, stamped, scheme)
         yield noticed, iter([(trace.groups(), _in_rows(observed, rows_in(trace), trace.rows))])
         return
     with TemporaryDirectory(dir=scratch) as place, located(trace.events):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from basestation.simulator import engine_numba, engine_objects
+from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
@@ -18,6 +18,7 @@ from packet_formats import bulk
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.tinyos import BROADCAST, ActiveMessage, decode_packet, encode_packet
+from tests.simulator import oracle
 
 MANY, FEW = 500_000, 5_000  # messages for the kernels and for the objects
 
@@ -48,59 +49,52 @@ def rate(work: Callable[[], Any], messages: int, rounds: int = 3) -> float:
 
 def bench_simulation(motes: int) -> list[Row]:
     many, few = (WorldOptions(motes=motes, messages=count) for count in (MANY, FEW))
-    big, small = engine_numba.generate(many), engine_numba.generate(few)
+    big, small = engine.generate(many), engine.generate(few)
     rows = [
         Row(
-            "simulator",
-            rate(lambda: engine_objects.generate(few), FEW, 1),
-            rate(lambda: engine_numba.generate(many), MANY),
-        ),
-        Row(
             "vector clocks",
-            rate(lambda: engine_objects.vector_clocks(small), FEW, 1),
-            rate(lambda: engine_numba.vector_clocks(big), MANY),
+            rate(lambda: oracle.vector_clocks(small), FEW, 1),
+            rate(lambda: engine.vector_clocks(big), MANY),
         ),
     ]
     for name in ("kn", "shlc"):
         scheme = build_scheme(many, name)
-        stamps_big, stamps_small = engine_numba.stamp(big, scheme), engine_numba.stamp(small, scheme)
-        seen_big = engine_numba.observe(big, stamps_big, scheme)
-        seen_small = engine_numba.observe(small, stamps_small, scheme)
-        ranked = engine_numba.rank(big, seen_big)
+        stamps_big, stamps_small = engine.stamp(big, scheme), engine.stamp(small, scheme)
+        seen_big = engine.observe(big, stamps_big, scheme)
+        seen_small = engine.observe(small, stamps_small, scheme)
+        ranked = engine.rank(big, seen_big)
         rows.append(
             Row(
                 f"{name}: stamping",
-                rate(lambda s=scheme: engine_objects.stamp(small, s), FEW, 1),
-                rate(lambda s=scheme: engine_numba.stamp(big, s), MANY),
+                rate(lambda s=scheme: engine.stamp_by_objects(small, s), FEW, 1),
+                rate(lambda s=scheme: engine.stamp(big, s), MANY),
             )
         )
         for policy in ("dapw", "cbd"):
             objects = rate(
-                lambda s=scheme, o=seen_small, p=policy: engine_objects.deliver(small, o, s, p, 40),
+                lambda s=scheme, o=seen_small, p=policy: oracle.deliver(small, o, s, p, 40),
                 small.arrivals,
                 1,
             )
             whole = rate(
-                lambda s=scheme, o=seen_big, p=policy: engine_numba.deliver(big, o, s, p, 40), big.arrivals
+                lambda s=scheme, o=seen_big, p=policy: engine.deliver(big, o, s, p, 40), big.arrivals
             )
             rows.append(Row(f"{name}: {policy}, ordering included", objects, whole))
             kernel = rate(
-                lambda s=scheme, o=seen_big, p=policy, r=ranked: engine_numba.deliver(
-                    big, o, s, p, 40, ranked=r
-                ),
+                lambda s=scheme, o=seen_big, p=policy, r=ranked: engine.deliver(big, o, s, p, 40, ranked=r),
                 big.arrivals,
             )
             rows.append(Row(f"{name}: {policy}, ordered before", objects, kernel))
-    truth_big, truth_small = engine_numba.vector_clocks(big), engine_numba.vector_clocks(small)
+    truth_big, truth_small = engine.vector_clocks(big), engine.vector_clocks(small)
     rows.append(
         Row(
             "counting violations",
             rate(
-                lambda: engine_objects.violations(small, truth_small, small.arrival_message),
+                lambda: oracle.violations(small, truth_small, small.arrival_message),
                 small.arrivals,
                 1,
             ),
-            rate(lambda: engine_numba.violations(big, truth_big, big.arrival_message), big.arrivals),
+            rate(lambda: engine.violations(big, truth_big, big.arrival_message), big.arrivals),
         )
     )
     return rows

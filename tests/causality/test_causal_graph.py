@@ -9,7 +9,7 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Setting, make_scheme
 from basestation.comparing.recorded_run import recorded_in
 from basestation.journal.field_truth import with_field_truth
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, build_scheme, generate

@@ -5,17 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import socket
-import subprocess
 import threading
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 
-import pytest
-
-from packet_formats.deployment import CRYSTAL_HZ, Deployment
+from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
 from packet_formats.framing import FrameDecoder, crc16, encode_frame
 from packet_formats.layout import layout_of
 from packet_formats.messages import Message, decode_message, encode_message
@@ -23,15 +19,15 @@ from packet_formats.records import Command, Downlink, Health, Heard, Status
 from packet_formats.tinyos import BROADCAST, Ack, ActiveMessage, decode_am, decode_packet, encode_packet
 
 
-def need_testbed(require_tool: Callable[[str], str]) -> None:
-    """Skip, or in CI fail, where motes can't be emulated."""
-    for tool in ("gcc", "make", "pkg-config", "avr-gcc"):
-        require_tool(tool)
-    libraries = subprocess.run(["pkg-config", "--exists", "simavr", "libelf"], check=False).returncode == 0
-    if not libraries or find_spec("platformio") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("libsimavr-dev or PlatformIO is missing, and in CI nothing is skipped")
-        pytest.skip("libsimavr-dev or PlatformIO is not on this machine")
+def network(tinyos: int = 1, **more: object) -> Deployment:
+    """Three motes."""
+    return from_dict(
+        {
+            "network": {"name": "test", "board": "micaz", "motes": 3, "hops": 2, "tinyos": tinyos} | more,
+            "clock": {"tick_log2": 7, "epsilon": 3, "delta": 12},
+            "stamp": {"scheme": "shlc"},
+        }
+    )
 
 
 class Line:

@@ -19,22 +19,12 @@ from basestation.live.downlink import Orders
 from basestation.live.runner import Runner
 from basestation.live.station import Station
 from basestation.sources import SourceOptions, open_source
-from packet_formats.deployment import from_dict, load
+from packet_formats.deployment import load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message, encode_message
 from packet_formats.records import Command, Downlink
 from packet_formats.tinyos import BROADCAST
-from tests.cli.gateways import Forwarder, Line, Socket, gateway, need_testbed
-
-
-def network(tinyos=1, **more):
-    return from_dict(
-        {
-            "network": {"name": "test", "board": "micaz", "motes": 3, "hops": 2, "tinyos": tinyos} | more,
-            "clock": {"tick_log2": 7, "epsilon": 3, "delta": 12},
-            "stamp": {"scheme": "shlc"},
-        }
-    )
+from tests.cli.gateways import Forwarder, Line, Socket, gateway, network
 
 
 @pytest.fixture(autouse=True)
@@ -420,9 +410,9 @@ def test_only_motes_that_a_testbed_runs_are_waited_for(sources, motes):
     assert motes_there(sources, network()) == motes
 
 
-def test_the_real_firmware(root, require_tool):
+@pytest.mark.usefixtures("testbed", "platformio")
+def test_the_real_firmware(root):
     """Motes under the emulator: one reports, one starts again."""
-    need_testbed(require_tool)
     path = root / "examples" / "micaz.toml"
     done = send(
         *("testbed@?motes=3&seed=3&rate=1&pace=3", "-d", path),

@@ -42,7 +42,7 @@ def test_one_line_for_each_scheme_policy_and_phi():
 
 
 def test_a_line_has_what_scripts_rely_on():
-    (row,) = rows("--scheme", "kn", "--entries", "2", "--seed", "9")
+    (row,) = rows("--scheme", "kn", "--stamp", "entries=2", "--seed", "9")
     assert row["entries"] == 2
     assert row["seed"] == 9
     assert row["messages"] == 800
@@ -156,8 +156,9 @@ def test_a_deployments_tolerance_is_simulated(tmp_path):
 def test_every_option_changes_the_network_or_its_reading():
     plain = rows("--scheme", "kn", "--policy", "dapw", "--phi", "40")[0]
     for change in (
-        "--motes=7", "--epsilon=6", "--delta=14", "--rate=0.3", "--loss=0.3", "--events-per-tick=3", "--count=sends",
-        "--entries=1", "--modulus=15", "--reading=delay-law=quarter", "--reading=recipients=one",
+        "--motes=7", "--epsilon=6", "--delta=14", "--rate=0.3", "--loss=0.3", "--events-per-tick=3",
+        "--stamp=count=sends", "--stamp=entries=1", "--stamp=modulus=15",
+        "--reading=delay-law=quarter", "--reading=recipients=one",
         "--reading=delay=each", "--reading=delay-clock=sender", "--reading=delay-clock=global",
         "--reading=reception=message", "--reading=reception=immediate", "--reading=sends=any", "--preset=network",
     ):  # fmt: skip
@@ -254,11 +255,11 @@ def test_a_network_laid_out_by_files(tmp_path):
         (["--rate", "nan"], "rate = nan"),
         (["--loss", "1.5"], "loss = 1.5"),
         (["--messages", "0"], "messages = 0"),
-        (["--entries", "12"], "entries = 12"),
-        (["--entries", "few"], "neither a number nor all"),
-        (["--modulus", "1"], "modulus = 1"),
-        (["--counter-bits", "1", "--scheme", "shlc"], "counter_bits = 1"),
-        (["--modulus", "99999999999999999999"], "2^32"),
+        (["--stamp", "entries=12"], "entries = 12"),
+        (["--stamp", "entries=few"], "must be a whole number"),
+        (["--stamp", "modulus=1"], "modulus = 1"),
+        (["--stamp", "counter-bits=1", "--scheme", "shlc"], "counter_bits = 1"),
+        (["--stamp", "modulus=99999999999999999999"], "2^32"),
         (["--messages", "1000000000"], "GB"),
         (["--motes", "100000"], "all hear one another"),
         (["--rate", "1e-9"], "too low"),
@@ -275,10 +276,10 @@ def test_a_network_laid_out_by_files(tmp_path):
         (["--policy", "barrier"], "needs stamps of barrier"),
         (["--tolerate", "101"], "101"),
         (["--tolerate", "1", "--scheme", "vector"], "the stamp here is vector"),
-        (["--range", "3"], "needs --positions or --links"),
+        (["--range", "3"], "needs --positions"),
         (["--positions", "x"], "needs --range"),
         (["--trace", "x"], "give one --scheme"),
-        (["--trace", "x", "--scheme", "kn", "--modulus", "31"], "power of two"),
+        (["--trace", "x", "--scheme", "kn", "--stamp", "modulus=31"], "power of two"),
     ],
 )
 def test_wrong_usage_is_refused_with_the_name_and_the_reason(args, words):

@@ -201,7 +201,6 @@ def test_motes_that_are_too_far_are_told(stand_in, meadow):
         (["--topology", "grid:x"], "none of grid"),
         (["--topology", "lits:x"], "needs --range"),
         (["--topology", "gains:x", "--range", "3"], "means nothing"),
-        (["--gateway", "3"], "id in a file"),
         (["--wait"], "needs --port"),
         (["--pace", "slow"], "neither real nor fast"),
         (["--pace", "-1"], "not a pace"),

@@ -41,7 +41,7 @@ def status_of(gateway: Node) -> Status:
     return found[-1]
 
 
-def test_a_gateway_of_several_says_how_far_its_time_is(meadow):
+def test_one_of_several_gateways_reports_its_time_while_idle(meadow):
     """After 20 ms without a frame; a gateway that has the network to itself says nothing."""
     _, alone, _ = network(meadow, 0)
     assert not [item for item in alone.read() if isinstance(item, tuple) and isinstance(item[1], Idle)]
@@ -123,7 +123,7 @@ def test_a_gateways_records_from_the_air_are_dropped_and_counted(meadow):
     assert after.forwarded == before.forwarded
 
 
-def test_a_stalled_line_drops_pairs_and_says_so(meadow):
+def test_a_stalled_line_drops_pairs_and_counts_them(meadow):
     world, gateway, _ = network(meadow, 0)
     gateway.read()
     world.stalled = True

@@ -13,7 +13,7 @@ from packet_formats.records import Command, Downlink, Health
 from tests.firmware.net_world import HZ, Node, World, library
 from tests.firmware.test_apps_mote import command
 
-LIGHT, TEMPERATURE, ACCEL_X, ACCEL_Y, MAG_X = 1, 2, 4, 5, 6
+LIGHT, TEMPERATURE, ACCEL_X, ACCEL_Y = 1, 2, 4, 5
 READINGS = {LIGHT: 700, TEMPERATURE: 300, ACCEL_X: 512, ACCEL_Y: 480}
 VALUES = [
     {"name": "light", "sensor": "light"},

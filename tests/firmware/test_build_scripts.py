@@ -10,7 +10,7 @@ import pypi_scons
 import pytest
 
 
-def test_the_key_goes_into_the_build_folder_alone_for_its_owner(root, tmp_path):
+def test_only_the_owner_can_read_the_key_in_the_build_folder(root, tmp_path):
     """No key's file, one that others may read, and no key any more: each is seen."""
     text = (root / "examples/micaz.toml").read_text()
     path, key, build = tmp_path / "site.toml", tmp_path / "site.key", tmp_path / "build"
@@ -61,7 +61,7 @@ def test_a_deployment_that_is_not_there_is_named(root, tmp_path):
         build_layout.read(root, tmp_path / "none.toml", "micaz")
 
 
-def test_cppcheck_of_the_registry_is_left_alone_and_asked_for_where_there_is_none(tmp_path, monkeypatch):
+def test_cppcheck_of_the_registry_is_used_and_requested_if_missing(tmp_path, monkeypatch):
     pytest.importorskip("platformio")
     folder = tmp_path / path_cppcheck.NAME
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -127,7 +127,7 @@ class TestScons:
         assert json.loads((tmp_path / "tool-scons" / "package.json").read_text())["version"] == "4.41101.0"
         assert not (tmp_path / "tool-scons" / "lib").exists()
 
-    def test_one_from_the_registry_is_left_alone(self, tmp_path):
+    def test_scons_from_the_registry_is_not_changed(self, tmp_path):
         folder = tmp_path / "tool-scons"
         folder.mkdir()
         for name in ("package.json", "scons.py"):

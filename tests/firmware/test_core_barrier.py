@@ -239,7 +239,7 @@ def test_nothing_comes_back_after_a_pause(pause):
             world.step()
 
 
-def test_nothing_comes_back_when_ticks_have_gone_round():
+def test_old_entries_do_not_return_when_ticks_wrap():
     """After 36 hours a tick has the number that it had before; who lets go in between is not deceived."""
     core = core_of(FIELD)
     mote, other = Mote(core, 0, 1000), Mote(core, 1, 1000)

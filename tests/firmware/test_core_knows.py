@@ -128,7 +128,7 @@ def test_an_answer_is_never_wrong(scheme, receipts):
         assert min(found[KNOWS, True], found[NOT, False]) > 100
 
 
-def test_of_a_sender_that_is_out_of_sync_nothing_is_told():
+def test_a_sender_out_of_sync_gives_no_answer():
     core = core_of(described(7, 3, 32, {"scheme": "vector", "receipts": 0}, motes=4))
     mote, peer = Mote(core, 0, 0), Mote(core, 1, 0)
     mote.send(100)

@@ -215,7 +215,7 @@ def test_a_stamp_that_the_firmware_lacks_ends_the_build_in_words(scheme):
 # --- faults and restarts ---
 
 
-def test_a_name_in_damaged_memory_is_not_told():
+def test_an_impossible_name_in_memory_is_not_sent():
     core = core_of(LAYOUTS["last-sender"])
     mote, other = Mote(core, 0, 5), Mote(core, 1, 5)
     mote.state = Buffer(core.sizes["stamp"], b"\xff" * core.sizes["stamp"])

@@ -94,7 +94,7 @@ class TestImage:
         assert from_ihex(image.load(elf).ihex()) == objcopy(elf, require_tool)
 
     @pytest.mark.parametrize("node_id", [0, 7, 0x1234, 65534])
-    def test_another_id_changes_these_two_bytes_alone(self, elf, require_tool, node_id, tmp_path):
+    def test_another_id_changes_only_these_two_bytes(self, elf, require_tool, node_id, tmp_path):
         before = image.load(elf)
         after = before.with_id(node_id)
         (tmp_path / "new.elf").write_bytes(after.elf)
@@ -181,7 +181,7 @@ class TestSetNodeId:
             image.load(tmp_path / "new.elf").flash()
         )
 
-    def test_faults_are_said_on_one_line(self, elf, tmp_path):
+    def test_faults_are_reported_on_one_line(self, elf, tmp_path):
         assert self.run(elf, "3").returncode == 2
         for arguments in [
             (tmp_path / "none", "3", "-o", "x.hex"),
@@ -394,7 +394,7 @@ class TestBatch:
         assert done.returncode == 2
         assert "no terminal" in done.stderr
 
-    def test_a_file_that_is_no_inventory_is_left_alone(self, bench):
+    def test_a_file_that_is_not_an_inventory_is_not_changed(self, bench):
         (bench.folder / "inventory.csv").write_text("a,b\n1,2\n")
         assert "not an inventory" in bench.run("1").stderr
         assert not bench.calls

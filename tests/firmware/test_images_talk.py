@@ -19,7 +19,7 @@ from packet_formats.messages import Data, decode_message, encode_message
 from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Record, StartCause, Status
 from packet_formats.tinyos import Ack, ActiveMessage, decode_packet, encode_packet
 
-RED, GREEN, YELLOW = 1, 2, 4
+RED, YELLOW = 1, 4
 # The gateway and motes 0, 1, 2: second of switching on; ppm of the main clock, the crystal, the radio.
 NODES = ((0, 0, 0, 0), (0.7, -50, 50, 40), (1.9, 50, -50, -40), (0.1, 20, 0, 10))
 STRENGTH = {1: -55, 2: -65, 3: -75}  # dBm at the gateway, of each mote
@@ -305,7 +305,7 @@ def test_a_gateway_that_starts_again_goes_on_with_the_networks_time(network):
     assert status[-1].boots == status[0].boots + 1
 
 
-def test_health_tells_why_a_node_started(network):
+def test_health_reports_why_a_node_started(network):
     run = network.run(
         15,
         *("at 2 reset 1", "at 2 brownout 2 0.01"),

@@ -80,7 +80,7 @@ def test_every_public_name_has_our_prefix(require_tool, tmp_path):
     assert [name for name in defined if not name.startswith("cw_")] == []
 
 
-def test_each_header_stands_alone_and_is_c_plus_plus_too(require_tool, tmp_path):
+def test_each_header_compiles_by_itself_as_c_and_c_plus_plus(require_tool, tmp_path):
     for header in public_headers():
         source = tmp_path / "one.c"
         source.write_text(f"#include <causeway/{header.name}>\n")
@@ -98,7 +98,7 @@ def test_each_header_is_c_plus_plus_of_98_on_the_avr(require_tool, tmp_path):
         run([*command, *includes(CLOCKED), source])
 
 
-def test_with_mics_the_calls_are_there_only_for_who_seals(require_tool, tmp_path):
+def test_with_mics_the_calls_exist_only_for_callers_that_seal(require_tool, tmp_path):
     """The calls make and check no MIC: their caller would believe any sender, and every mote would refuse it."""
     sealed = replace(CLOCKED, security=SecuritySettings(4, "site.key"))
     source = tmp_path / "one.c"

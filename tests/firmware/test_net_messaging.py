@@ -150,7 +150,7 @@ def test_repeats_until_it_is_taken(meadow):
     assert mote.messages["suppressed"] == suppressed + 1
 
 
-def test_asks_those_as_far_when_nobody_nearer_takes_it(meadow):
+def test_asks_motes_at_its_distance_when_no_nearer_mote_forwards(meadow):
     """Distances are guesses. Who had left a message to others takes a later copy that has enough hops."""
     world, _, mote = one_way(meadow)
     air = Air(world)
@@ -174,7 +174,7 @@ def test_asks_those_as_far_when_nobody_nearer_takes_it(meadow):
 
 
 @pytest.mark.parametrize("sign", ["as near", "arrived", "another boot", "another layout", "unrelated"])
-def test_leaves_it_to_who_was_first(meadow, sign):
+def test_leaves_a_message_to_the_first_forwarder(meadow, sign):
     """A relay that waits keeps quiet when the message was passed on from as near, or is at the gateway."""
     world, _, mote = one_way(meadow)
     air, message = Air(world), data_now(mote, sequence=1, hops=2)
@@ -191,7 +191,7 @@ def test_leaves_it_to_who_was_first(meadow, sign):
     assert bool(copies(air, 1)) == (sign not in ("as near", "arrived"))
 
 
-def test_the_gateway_says_what_arrived(meadow):
+def test_the_gateway_reports_what_arrived(meadow):
     world, gateway, _ = network(meadow, 0)
     world.run(5)
     told: list[bytes] = []

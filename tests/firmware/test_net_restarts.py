@@ -54,7 +54,7 @@ def test_each_restart_of_a_row_waits_twice_as_long(starts, cause):
 
 
 @pytest.mark.parametrize("cause", WANTED)
-def test_somebody_who_wants_a_start_need_not_wait(starts, cause):
+def test_a_wanted_start_does_not_wait(starts, cause):
     assert waits(starts, [StartCause.WATCHDOG] * 5)[-1] == 4
     assert waits(starts, [cause, StartCause.WATCHDOG, StartCause.WATCHDOG, StartCause.WATCHDOG]) == [
         0,

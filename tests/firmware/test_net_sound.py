@@ -15,7 +15,8 @@ from tests.firmware.net_world import HZ, Node, World, library
 HOURS = 5 * 3600 * HZ
 LINE = 24  # bytes of network_time.c's line_t on this machine
 FRAME = 48  # of outbox_frame_t
-TIMESYNC = 36  # of timesync_shared_t: epoch at 0, sequence at 4, state at 8
+TIMESYNC = 48  # of timesync_shared_t
+EPOCH, SEQUENCE, STATE, INTENT, BEACON_AT, ASK_PAUSE = 0, 4, 8, 36, 40, 45  # where its members are
 LOOKED_AT = {"own_boots": 6, "timesync": 12}  # seconds: at the next message, at the next beacon
 
 
@@ -81,12 +82,12 @@ def u32(*values: int) -> bytes:
     [
         ("own_id", 4, 0, u16(2)),
         ("own_boots", 4, 0, u16(77)),
-        ("timesync", TIMESYNC, 0, u16(77)),
-        ("timesync", TIMESYNC, 4, u16(20000)),
+        ("timesync", TIMESYNC, EPOCH, u16(77)),
+        ("timesync", TIMESYNC, SEQUENCE, u16(20000)),
         ("period", 8, 0, u32(999)),
         ("running", 1, 0, b"\x00"),
-        ("timesync", TIMESYNC, 8, u32(1)),  # the root's state
-        ("timesync", TIMESYNC, 8, u32(0)),
+        ("timesync", TIMESYNC, STATE, u32(1)),  # the root's
+        ("timesync", TIMESYNC, STATE, u32(0)),
         ("pairs", 1, 0, b"\xc8"),
         ("pairs", 1, 0, b"\x00"),
         ("window", 96, 16, u32(1 << 20)),  # an offset
@@ -106,37 +107,37 @@ def test_a_mote_starts_anew(meadow, name, size, at, raw):
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "at"), [("timer_at", 24, 0), ("timer_at", 24, 8), ("frames", 6 * FRAME, 36)]
+    ("name", "size", "at"), [("timer_at", 24, 0), ("timer_at", 24, 8), ("outbox_frames", 6 * FRAME, 36)]
 )
 def test_times_far_ahead(meadow, name, size, at):
     """Of the next message, of the next health, and until when a frame waits: for one that waits in the first place."""
     world, gateway, motes = network(meadow)
     before = motes[1].generation
     damage(motes[1], name, size, at, u32(motes[1].local() + HOURS))
-    if name == "frames":
-        damage(motes[1], name, size, 46, b"\xa5")
+    if name == "outbox_frames":
+        damage(motes[1], name, size, 47, b"\xa5")
     world.run(1.5)
     assert motes[1].generation == before + 1
     assert_well(world, gateway, motes)
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "raw"),
+    ("name", "size", "at", "raw"),
     [
-        ("current", 1, b"\xc0"),
-        ("current", 1, b"\x37"),
-        ("state", 2, u16(0)),  # of the random numbers
-        ("last_tick", 4, u32(1 << 23)),
-        ("outliers", 1, b"\xff"),
-        ("ask_pause", 1, b"\xff"),
-        ("tidy_at", 4, u32(HOURS)),
-        ("busy", 1, b"\xa5"),
-        ("got_answer", 1, b"\xa5"),
+        ("current", 1, 0, b"\xc0"),
+        ("current", 1, 0, b"\x37"),
+        ("state", 2, 0, u16(0)),  # of the random numbers
+        ("last_tick", 4, 0, u32(1 << 23)),
+        ("outliers", 1, 0, b"\xff"),
+        ("timesync", TIMESYNC, ASK_PAUSE, b"\xff"),
+        ("tidy_at", 4, 0, u32(HOURS)),
+        ("outbox_busy", 1, 0, b"\xa5"),
+        ("got_answer", 1, 0, b"\xa5"),
     ],
 )
-def test_what_heals_by_itself(meadow, name, size, raw):
+def test_what_heals_by_itself(meadow, name, size, at, raw):
     world, gateway, motes = network(meadow)
-    damage(motes[1], name, size, 0, raw)
+    damage(motes[1], name, size, at, raw)
     assert_well(world, gateway, motes)
     assert [mote.generation for mote in motes] == [1, 1, 1]
 
@@ -159,9 +160,9 @@ def test_filters_and_receipts_stay_within_their_memory(meadow, seed):
         ("used", 2, 0, u16(9999)),
         ("acks_waiting", 1, 0, b"\x09"),
         ("until_health", 1, 0, b"\xff"),
-        ("intent", 4, 0, u32(0)),
+        ("timesync", TIMESYNC, INTENT, u32(0)),
         ("lines", 2 * LINE, 4, u32(99)),
-        ("timesync", TIMESYNC, 4, u16(20000)),
+        ("timesync", TIMESYNC, SEQUENCE, u16(20000)),
     ],
 )
 def test_a_gateway_starts_anew(meadow, name, size, at, raw):
@@ -178,7 +179,7 @@ def test_a_gateway_starts_anew(meadow, name, size, at, raw):
 
 def test_a_root_whose_next_beacon_is_far_ahead(meadow):
     world, gateway, motes = network(meadow)
-    damage(gateway, "beacon_at", 4, 0, u32(gateway.local() + HOURS))
+    damage(gateway, "timesync", TIMESYNC, BEACON_AT, u32(gateway.local() + HOURS))
     world.run(1.5)
     assert gateway.generation == 2
     assert_well(world, gateway, motes)

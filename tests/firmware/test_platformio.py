@@ -299,14 +299,14 @@ def test_check_takes_cppcheck_from_path(project, require_tool):
     assert "fault.c:2: [high:error] Array 'list[2]' accessed at index 2" in done.stdout
 
 
-def test_upload_without_a_port_says_what_is_missing(project):
+def test_upload_without_a_port_names_the_missing_option(project):
     done = project.run("run", "-e", "mica2", "-t", "upload")
     assert done.returncode == 1
     assert "Error: which port?" in done.stdout
     assert not project.take_calls()
 
 
-def test_fuses_are_written_only_when_somebody_says_yes(project):
+def test_fuses_are_written_only_after_a_yes(project):
     words = ("run", "-e", "mica2", "-t", "fuses", "--upload-port", "/dev/ttyUSB3")
     done = project.run(*words)
     assert done.returncode == 1
@@ -395,7 +395,7 @@ int main() { cw_mote_start(&mote, 1, 2, cw_tick(77)); return 0; }
 """
 
 
-def test_the_core_is_a_library_of_somebody_else_s_project(pio, root, tmp_path):
+def test_the_core_is_a_library_in_another_project(pio, root, tmp_path):
     """As docs/reference/library.md says: the layout's header is in the project's include folder. avr-g++ 5 takes C++
     of 98."""
     project = Project(pio, root, tmp_path / "causeway", ["firmware"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable
 
 import pytest
 import stack
@@ -13,9 +12,6 @@ import stack
 from packet_formats.deployment import from_dict, load
 from packet_formats.layout import layout_of
 from tools import firmware_report as report
-
-Require = Callable[[str], str]
-
 
 # --- what avr-objdump and avr-size print ---
 
@@ -339,7 +335,7 @@ def test_every_setting_has_its_row(root):
     assert found <= named, found - named
 
 
-def test_the_script_says_what_is_wrong(root, require_tool, tmp_path):
+def test_the_script_names_the_fault(root, require_tool, tmp_path):
     require_tool("avr-objdump")
     (tmp_path / "x.elf").write_bytes(b"no ELF")
     words = ["python3", str(root / "firmware/scripts/stack.py"), str(tmp_path / "x.elf")]

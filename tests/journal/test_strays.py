@@ -34,7 +34,7 @@ def listened(logs: Path, frames: list[ActiveMessage]) -> tuple[Path, Station]:
     """A run of `listen`, as far as its log goes."""
     station = Station(NETWORK)
     with contextlib.ExitStack() as stack:
-        log = open_log(stack, logs, station, "never", [], None, lambda text: None)
+        log = open_log(stack, station, [], logs, "never", None, lambda text: None)
         for arrival in line(frames):
             log.append(arrival)
             station.take(arrival)

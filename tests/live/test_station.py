@@ -22,7 +22,7 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
@@ -328,7 +328,7 @@ def test_health_tells_why_a_node_has_restarted():
     assert [(item.node, item.boots, item.cause) for item in told] == [
         (2, 8, "brown-out"),
         (motes, 0, "watchdog, its program hung"),
-        (2, 9, "cause not told"),
+        (2, 9, "cause not reported"),
     ]
 
 

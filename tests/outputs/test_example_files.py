@@ -33,18 +33,6 @@ def test_the_dashboard_names_metrics_that_exist():
     assert named <= known
 
 
-def test_the_panels_of_the_dashboard_do_not_overlap():
-    places = [panel["gridPos"] for panel in json.loads(DASHBOARD.read_text())["panels"]]
-    cells = [
-        (x, y)
-        for at in places
-        for x in range(at["x"], at["x"] + at["w"])
-        for y in range(at["y"], at["y"] + at["h"])
-    ]
-    assert len(cells) == len(set(cells))
-    assert max(x for x, _ in cells) < 24
-
-
 def test_the_service_starts_listen_with_options_that_exist():
     (command,) = re.findall(r"^ExecStart=(.*)$", SERVICE.read_text(), re.MULTILINE)
     program, name, *words = shlex.split(command)

@@ -180,19 +180,17 @@ def test_a_broker_over_tls_must_have_a_certificate_that_the_machine_trusts(
     mosquitto, require_tool, monkeypatch
 ):
     key, certificate = mosquitto.folder / "key.pem", mosquitto.folder / "cert.pem"
-    make = [
-        require_tool("openssl"),
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-keyout",
-        key,
+    make = [require_tool("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key]
+    make += [
         "-out",
         certificate,
+        "-days",
+        "36500",
+        "-subj",
+        "/CN=broker",
+        "-addext",
+        "subjectAltName=IP:127.0.0.1",
     ]
-    make += ["-days", "36500", "-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1"]
     subprocess.run(make, check=True, capture_output=True)
     mosquitto.more = f"allow_anonymous true\ncertfile {certificate}\nkeyfile {key}"
     mosquitto.start()
@@ -214,14 +212,8 @@ def test_a_killed_listener_is_offline_by_its_last_will(started):
     """The whole program: `listen --mqtt` publishes, and dies."""
     broker, subscriber = started
     command = [sys.executable, "-m", "basestation", "listen", "simulate@?messages=100000&rate=0.05&pace=1"]
-    command += [
-        "-d",
-        "examples/sensors.toml",
-        "--view",
-        "none",
-        "--mqtt",
-        f"mqtt://127.0.0.1:{broker.port}/field",
-    ]
+    command += ["-d", "examples/sensors.toml", "--view", "none"]
+    command += ["--mqtt", f"mqtt://127.0.0.1:{broker.port}/field"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_until(lambda: any(topic.endswith("/message") for topic, _, _ in subscriber.found), "a delivery")

@@ -134,27 +134,10 @@ def test_what_a_motes_clock_cannot_tell_apart_is_refused(
     wanted = tables(scheme="dpc1")
     wanted["clock"] = {"tick_log2": tick_log2, "epsilon": epsilon, "delta": delta}
     most = 9 * 3600 * 32768 >> tick_log2
-    with pytest.raises(DeploymentError, match=rf"clock\.{key} = .* hours: .* may be {most} ticks together"):
+    with pytest.raises(DeploymentError, match=rf"clock\.{key} = .* hours.* may be {most} ticks together"):
         from_dict(wanted)
     wanted["clock"]["delta"] = most - epsilon
     assert from_dict(wanted).clock.delta == most - epsilon
-
-
-@pytest.mark.parametrize(
-    ("scheme", "key", "value"),
-    [
-        ("shlc", "count", "sends"),
-        ("hlc", "entries", "all"),
-        ("dpc1", "counter_bits", 4),
-        ("dpc2", "carry", "pair"),
-        ("kn", "carry", "sum"),
-    ],
-)
-def test_a_scheme_refuses_keys_of_others(scheme: str, key: str, value: Any) -> None:
-    wanted = tables(scheme=scheme)
-    wanted["stamp"][key] = value
-    with pytest.raises(DeploymentError, match=f"stamp.{key}.* only, not {scheme}"):
-        from_dict(wanted)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from basestation.simulator import engine_numba, engine_objects, gateway_line, world_numba
+from basestation.simulator import engine, gateway_line
+from basestation.simulator import world as network_world
 from basestation.simulator.gateway_line import serial_line, simulated_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.scheme_run import StampingMotes
@@ -50,23 +51,22 @@ def test_the_line_is_that_of_the_whole_run(scheme):
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
 def test_the_parts_are_those_of_the_whole_run(monkeypatch, delay_clock, reception):
     """Parts are so short that the room for messages under way is used again and again."""
-    monkeypatch.setattr(world_numba, "PART", 7)
+    monkeypatch.setattr(network_world, "PART", 7)
     for options in every_option(1500, ["enforce"], delay_clock=delay_clock, reception=reception)[::16]:
-        assert options.most_under_way + 2 * world_numba.PART < options.messages
-        whole = engine_numba.generate(options)
-        for engine in (engine_numba, engine_objects):
-            made = [(events.copy(), arrivals.copy()) for events, arrivals in engine.parts(options)]
-            events, arrivals = (np.concatenate(tables) for tables in zip(*made, strict=True))
-            assert events[:, 3].tolist() == whole.event_message.tolist()
-            assert events[:, 0].tolist() == whole.event_kind.tolist()
-            assert arrivals[:, 0].tolist() == whole.arrival_message.tolist()
-            assert arrivals[:, 1].tolist() == whole.arrival_clock.tolist()
+        assert options.most_under_way + 2 * network_world.PART < options.messages
+        whole = engine.generate(options)
+        made = [(events.copy(), arrivals.copy()) for events, arrivals in engine.parts(options)]
+        events, arrivals = (np.concatenate(tables) for tables in zip(*made, strict=True))
+        assert events[:, 3].tolist() == whole.event_message.tolist()
+        assert events[:, 0].tolist() == whole.event_kind.tolist()
+        assert arrivals[:, 0].tolist() == whole.arrival_message.tolist()
+        assert arrivals[:, 1].tolist() == whole.arrival_clock.tolist()
 
 
 def test_no_more_messages_are_under_way_than_there_is_room_for():
     for delay_clock, reception in READINGS:
         for options in every_option(300, ["paper"], delay_clock=delay_clock, reception=reception)[::9]:
-            stream = engine_numba.generate(options)
+            stream = engine.generate(options)
             sends = np.cumsum(stream.event_kind == 0)
             assert (sends - stream.event_message).max() <= options.most_under_way
 
@@ -75,7 +75,7 @@ def test_the_first_message_does_not_wait_for_the_rest(monkeypatch, root):
     made = []
 
     def counted(options):
-        for events, arrivals in world_numba.parts(options):
+        for events, arrivals in network_world.parts(options):
             made.append(len(events))
             yield events, arrivals
 
@@ -101,9 +101,9 @@ def test_memory_does_not_grow_with_the_run(monkeypatch, root):
         rooms.append(messages)
         return real(options, messages)
 
-    real = world_numba._tables
+    real = network_world._tables
     monkeypatch.setattr(gateway_line, "StampingMotes", Watched)
-    monkeypatch.setattr(world_numba, "_tables", tables)
+    monkeypatch.setattr(network_world, "_tables", tables)
     for messages in (200_000, 1_000_000):
         options = world(setup, f"messages={messages}&rate=0.5")
         assert len(list(islice(simulated_line(options, setup), 400))) == 400

@@ -5,9 +5,10 @@ import pytest
 from basestation.causality.schemes import shlc
 from basestation.causality.schemes.hlc import HlcProgram
 from basestation.causality.schemes.shlc import ShlcProgram
-from basestation.simulator import engine_objects
+from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import build_scheme
+from tests.simulator import oracle
 
 
 class SaturatingShlc(ShlcProgram):
@@ -21,12 +22,12 @@ class SaturatingShlc(ShlcProgram):
 
 
 def violated_pairs(options: WorldOptions, counter_bits: int) -> int:
-    stream = engine_objects.generate(options)
+    stream = engine.generate(options)
     scheme = build_scheme(options, "shlc", counter_bits=counter_bits, modulus=64)  # room for all of epsilon
-    observed = engine_objects.observe(stream, engine_objects.stamp(stream, scheme), scheme)
-    delivered = engine_objects.deliver(stream, observed, scheme, "causal", 100)
+    observed = oracle.observe(stream, engine.stamp_by_objects(stream, scheme), scheme)
+    delivered = oracle.deliver(stream, observed, scheme, "causal", 100)
     order = stream.arrival_message[delivered.order]
-    return engine_objects.violations(stream, engine_objects.vector_clocks(stream), order).pairs
+    return oracle.violations(stream, oracle.vector_clocks(stream), order).pairs
 
 
 @pytest.mark.parametrize(

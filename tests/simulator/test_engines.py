@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import asdict, fields, replace
+from hashlib import sha256
 from itertools import product
 
 import numpy as np
 import pytest
 
 from basestation.causality.stream import Stream
-from basestation.simulator import engine_numba, engine_objects, simulation
+from basestation.simulator import engine
 from basestation.simulator.corruption import corrupt_stream, draw_corruption
-from basestation.simulator.engine import IS_FAST
 from basestation.simulator.options import WorldOptions
-from tests.simulator.worlds import DELAY_CLOCKS, RECEPTIONS, dpc, every_option, hlc, kn, relayed_network
+from tests.simulator import oracle
+from tests.simulator.worlds import DELAY_CLOCKS, RECEPTIONS, dpc, every_option, hlc, kn
 
 READINGS = list(product(DELAY_CLOCKS, RECEPTIONS))
 LEDGERS = [("ledger", share) for share in (0.0, 0.3, 5.0, 100.0)]  # a share to tolerate in place of phi
@@ -52,25 +51,47 @@ def schemes_of(options: WorldOptions) -> list:
 
 
 def assert_engines_agree(stream: Stream, scheme, corruption=None, policies=POLICIES) -> None:
-    stamped = engine_objects.stamp(stream, scheme, corruption)
-    assert_same(stamped, engine_numba.stamp(stream, scheme, corruption))
-    observed = engine_objects.observe(stream, stamped, scheme)
-    assert_same(observed, engine_numba.observe(stream, stamped, scheme))
+    stamped = engine.stamp_by_objects(stream, scheme, corruption)
+    assert_same(stamped, engine.stamp(stream, scheme, corruption))
+    observed = oracle.observe(stream, stamped, scheme)
+    assert_same(observed, engine.observe(stream, stamped, scheme))
     for (policy, knob), ties in product(policies, ("sequence", "arrival")):
         asked = (policy, 100, ties, None, knob) if policy == "ledger" else (policy, knob, ties)
-        delivered = engine_objects.deliver(stream, observed, scheme, *asked)
-        assert_same(delivered, engine_numba.deliver(stream, observed, scheme, *asked))
+        delivered = oracle.deliver(stream, observed, scheme, *asked)
+        assert_same(delivered, engine.deliver(stream, observed, scheme, *asked))
         assert sorted(delivered.order.tolist()) == list(range(stream.arrivals))
 
 
-@pytest.mark.few(6)
+# Of the streams below. An implementation in plain Python, the last in commit 292801a1, gave the same.
+DIGESTS = {
+    ("fastest", "tick"): "03a9182d2e5e",
+    ("fastest", "message"): "c3a304b3b36f",
+    ("fastest", "immediate"): "8f88b5ea5833",
+    ("sender", "tick"): "af62be63be87",
+    ("sender", "message"): "e3a7662437b9",
+    ("sender", "immediate"): "0776a5c193cd",
+    ("global", "tick"): "976028f68411",
+    ("global", "message"): "1f33c41dbfd2",
+    ("global", "immediate"): "ed738c64daba",
+}
+
+
+def digest(stream: Stream) -> str:
+    found = sha256()
+    for column in fields(stream):
+        value = getattr(stream, column.name)
+        found.update(value.astype("<i8").tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+    return found.hexdigest()[:12]
+
+
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
-@pytest.mark.parametrize("gateways", [1, 3])
-def test_both_engines_make_the_same_stream(gateways, delay_clock, reception):
-    readings = {"delay_clock": delay_clock, "reception": reception}
-    worlds = every_option(50, ["paper", "enforce"], gateways=gateways, **readings)
-    for options in worlds:
-        assert_same(engine_objects.generate(options), engine_numba.generate(options))
+def test_a_seed_gives_the_same_stream_as_ever(delay_clock, reception):
+    worlds = every_option(60, ["paper", "enforce"], delay_clock=delay_clock, reception=reception)[::5]
+    found = [
+        digest(engine.generate(replace(options, gateways=1 + 2 * (i % 2), sends=("tick", "any")[i % 3 == 0])))
+        for i, options in enumerate(worlds)
+    ]
+    assert sha256("".join(found).encode()).hexdigest()[:12] == DIGESTS[delay_clock, reception]
 
 
 @pytest.mark.few(4)
@@ -80,27 +101,17 @@ def test_both_engines_stamp_deliver_and_count_alike(delay_clock, reception):
     worlds = every_option(60, ["paper", "enforce"], delay_clock=delay_clock, reception=reception)
     for i, options in enumerate(worlds[READINGS.index((delay_clock, reception)) :: 20]):
         options = replace(options, gateways=1 + 2 * (i % 2))
-        stream = engine_numba.generate(options)
-        vectors = engine_objects.vector_clocks(stream)
-        np.testing.assert_array_equal(vectors, engine_numba.vector_clocks(stream))
+        stream = engine.generate(options)
+        vectors = oracle.vector_clocks(stream)
+        np.testing.assert_array_equal(vectors, engine.vector_clocks(stream))
         for number, scheme in enumerate(schemes_of(options)):
             some = POLICIES[number % 5 :: 5]
             assert_engines_agree(stream, scheme, policies=some)
         arrivals = stream.arrival_message
         for order in (arrivals, arrivals[::-1], arrivals[::2], arrivals[:0]):
-            assert asdict(engine_objects.violations(stream, vectors, order)) == asdict(
-                engine_numba.violations(stream, vectors, order)
+            assert asdict(oracle.violations(stream, vectors, order)) == asdict(
+                engine.violations(stream, vectors, order)
             )
-
-
-@pytest.mark.parametrize("reception", RECEPTIONS)
-def test_deliveries_of_a_longer_run_are_alike(reception):
-    options = WorldOptions(
-        motes=8, epsilon=4, delta=6, rate=0.4, messages=700, seed=5, reception=reception, events_per_tick=2
-    )
-    stream = engine_numba.generate(options)
-    for scheme in (kn(options), dpc(options, 1), hlc(options, "shlc", entry_max=3)):
-        assert_engines_agree(stream, scheme)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -115,12 +126,10 @@ def test_engines_agree_about_corrupted_motes(seed):
         reception=RECEPTIONS[seed % 3],
         delay_clock=DELAY_CLOCKS[seed % 2],
     )
-    stream = engine_numba.generate(options)
+    stream = engine.generate(options)
     corruption = draw_corruption(6, 3, after=40, seed=seed)
     corrupted, _ = corrupt_stream(stream, corruption, list(range(6)) if seed % 2 else [seed % 6])
-    np.testing.assert_array_equal(
-        engine_objects.vector_clocks(corrupted), engine_numba.vector_clocks(corrupted)
-    )
+    np.testing.assert_array_equal(oracle.vector_clocks(corrupted), engine.vector_clocks(corrupted))
     for number, scheme in enumerate(schemes_of(options)):
         assert_engines_agree(corrupted, scheme, corruption, POLICIES[number % 5 :: 5])
 
@@ -128,63 +137,32 @@ def test_engines_agree_about_corrupted_motes(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_violations_are_counted_alike_in_any_order(seed):
     random = np.random.default_rng(seed)
-    stream = engine_numba.generate(
-        WorldOptions(motes=5, rate=0.5, messages=300, seed=seed, epsilon=4, delta=5)
-    )
-    vectors = engine_numba.vector_clocks(stream)
+    stream = engine.generate(WorldOptions(motes=5, rate=0.5, messages=300, seed=seed, epsilon=4, delta=5))
+    vectors = engine.vector_clocks(stream)
     shuffled = random.permutation(stream.messages)
     for order in (shuffled, shuffled[:100], np.sort(shuffled[:200])[::-1].copy()):
-        ours = engine_objects.violations(stream, vectors, order)
-        assert ours == engine_numba.violations(stream, vectors, order)
+        ours = oracle.violations(stream, vectors, order)
+        assert ours == engine.violations(stream, vectors, order)
         assert ours.pairs > 0
     nearly = np.argsort(np.arange(stream.messages) + random.normal(0, 5, stream.messages))
-    assert engine_objects.violations(stream, vectors, nearly) == engine_numba.violations(
-        stream, vectors, nearly
-    )
+    assert oracle.violations(stream, vectors, nearly) == engine.violations(stream, vectors, nearly)
 
 
 def test_a_network_that_loses_everything():
     options = WorldOptions(motes=3, messages=20, loss=1.0)
-    stream = engine_numba.generate(options)
-    assert_same(engine_objects.generate(options), stream)
+    stream = engine.generate(options)
     assert stream.arrivals == 0
     for scheme in schemes_of(options):
         assert_engines_agree(stream, scheme)
-    assert (
-        engine_numba.violations(stream, engine_numba.vector_clocks(stream), stream.arrival_message).delivered
-        == 0
-    )
+    assert engine.violations(stream, engine.vector_clocks(stream), stream.arrival_message).delivered == 0
 
 
 @pytest.mark.parametrize("motes", [2, 50])
 def test_the_smallest_and_a_large_network(motes):
     options = WorldOptions(motes=motes, messages=120, rate=0.3, seed=2, epsilon=5, delta=5)
-    stream = engine_numba.generate(options)
-    assert_same(engine_objects.generate(options), stream)
+    stream = engine.generate(options)
     for scheme in schemes_of(options):
         assert_engines_agree(stream, scheme, policies=[("cbd", 60), ("dapw", 60)])
-
-
-@pytest.mark.wide
-@pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
-def test_both_engines_make_the_same_long_stream(delay_clock, reception):
-    for seed, network in enumerate([None, relayed_network()]):
-        options = WorldOptions(
-            motes=6,
-            messages=20_000,
-            rate=0.3,
-            loss=0.05,
-            delay="each",
-            seed=seed,
-            delay_clock=delay_clock,
-            reception=reception,
-            topology=network,
-        )
-        stream = engine_objects.generate(options)
-        assert_same(stream, engine_numba.generate(options))
-        for scheme in (kn(options), one := hlc(options, "shlc", entry_max=7, carry="sum")):
-            assert_engines_agree(stream, scheme, policies=[("cbd", 50), ("dapw", 50)])
-        assert one.bits == 8
 
 
 def test_a_package_that_nobody_may_write_to_still_compiles(monkeypatch):
@@ -200,20 +178,3 @@ def test_a_package_that_nobody_may_write_to_still_compiles(monkeypatch):
 
     monkeypatch.setattr(numba, "njit", refuse_to_cache)
     assert compiled(lambda x: x + 1)(2) == 3
-
-
-def test_the_kernels_are_used_where_numba_is_installed():
-    assert simulation.engine is engine_numba
-    assert IS_FAST
-
-
-def test_the_objects_are_used_where_it_is_not(root):
-    program = (
-        "import sys; sys.modules['numba'] = None\n"
-        "from basestation.simulator.engine import IS_FAST, engine\n"
-        "print(engine.__name__, IS_FAST)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["basestation.simulator.engine_objects", "False"]

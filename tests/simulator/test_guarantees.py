@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
 from basestation.causality.schemes import TimedScheme
-from basestation.simulator import engine_numba
+from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
 from tests.simulator.worlds import dpc, hlc, kn, one_byte, outcome
 
@@ -24,8 +23,8 @@ def exact(name: str, options: WorldOptions) -> TimedScheme:
 
 
 def assert_no_violation(options: WorldOptions, policies: list[str]) -> None:
-    stream = engine_numba.generate(options)
-    vectors = engine_numba.vector_clocks(stream)
+    stream = engine.generate(options)
+    vectors = engine.vector_clocks(stream)
     for name, policy in product(WIDE_ENOUGH, policies):
         scheme = exact(name, options)
         result = outcome(stream, scheme, policy, vectors=vectors)
@@ -80,7 +79,7 @@ def test_the_whole_wait_leaves_no_violation_in_other_readings(gateways, delay, r
 def assert_flagged_or_in_order(options: WorldOptions) -> int:
     """Deliver by the one-byte stamp; how many stamps were full. Only those may leave before a cause."""
     scheme = one_byte(options)
-    result = outcome(engine_numba.generate(options), scheme)
+    result = outcome(engine.generate(options), scheme)
     full = int((result.stamped.kn == scheme.entry_max).sum())
     assert scheme.bits == 8
     assert (result.wrong_unwraps, result.stamped.bounded, result.observed.bounded) == (0, 0, 0)
@@ -97,48 +96,27 @@ def test_one_byte_is_seldom_full_at_rate_a_tenth(motes, most, seed):
         assert assert_flagged_or_in_order(options) <= most * options.messages
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("delay", ["shared", "each"])
-@pytest.mark.parametrize("seed", [11, 12, 13, 14])
-@pytest.mark.parametrize("motes", [10, 50])
-def test_one_byte_is_in_order_or_full_in_a_long_run(motes, seed, delay):
-    assert_flagged_or_in_order(WorldOptions(motes=motes, messages=150_000, seed=seed, delay=delay))
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("motes", [10, 50])
 def test_a_bit_more_of_clock_is_enough_at_rate_a_tenth(motes, seed):
     """B = 64 leaves a full counter all of epsilon to carry."""
     options = WorldOptions(motes=motes, messages=10_000, seed=seed)
     scheme = hlc(options, "shlc", modulus=64, entry_max=7, carry="sum")
-    result = outcome(engine_numba.generate(options), scheme)
+    result = outcome(engine.generate(options), scheme)
     assert (scheme.bits, result.violations.pairs, result.wrong_unwraps) == (9, 0, 0)
     assert not (result.stamped.kn == scheme.entry_max).any()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_full_counter_that_may_not_carry_would_cost_order(seed):
-    """Why full counters carry into l: at n = 50 three bits fill up, and the carry is in use."""
-    options = WorldOptions(motes=50, messages=10_000, seed=seed)
-    stream = engine_numba.generate(options)
-    narrow = outcome(stream, hlc(options, "shlc", modulus=64, entry_max=7, carry="sum"))
-    wide = outcome(stream, hlc(options, "shlc"))
-    assert wide.stamped.kn.max() >= 7
-    assert narrow.stamped.kn.max() < 7
-    assert narrow.violations.pairs == wide.violations.pairs == 0
-
-
 def mean(options: WorldOptions, scheme: TimedScheme, policy: str, phi: int) -> float:
-    stream = engine_numba.generate(options)
+    stream = engine.generate(options)
     return outcome(stream, scheme, policy, phi).violations.percent()["mean"]
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(5, 10), (10, 10), (10, 20), (10, 30)])
 @pytest.mark.parametrize("law", ["half", "quarter"])
-def test_cbd_is_below_dapw_at_40_percent(epsilon, delta, law, record_property):
+def test_cbd_is_below_dapw_at_40_percent(epsilon, delta, law):
     options = WorldOptions(epsilon=epsilon, delta=delta, messages=8000, delay_law=law)
     cbd, dapw = (mean(options, kn(options), policy, 40) for policy in ("cbd", "dapw"))
-    record_property(f"mean_percent_{law}_epsilon_{epsilon}_delta_{delta}", {"cbd": cbd, "dapw": dapw})
     assert cbd < dapw
     assert dapw > 1
 
@@ -146,11 +124,11 @@ def test_cbd_is_below_dapw_at_40_percent(epsilon, delta, law, record_property):
 @pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("policy", ["causal", "cbd"])
-def test_more_entries_mean_fewer_violations(policy, seed, record_property):
+def test_more_entries_mean_fewer_violations(policy, seed):
     """DPC1 and DPC2 > k = 2 > full = 0, and k = 6 is next to full."""
     options = WorldOptions(messages=20_000, seed=seed)
-    stream = engine_numba.generate(options)
-    vectors = engine_numba.vector_clocks(stream)
+    stream = engine.generate(options)
+    vectors = engine.vector_clocks(stream)
     ladder = {
         "dpc1": dpc(options, 1),
         "dpc2": dpc(options, 2),
@@ -162,7 +140,6 @@ def test_more_entries_mean_fewer_violations(policy, seed, record_property):
         name: outcome(stream, scheme, policy, vectors=vectors).violations.percent()["mean"]
         for name, scheme in ladder.items()
     }
-    record_property(f"mean_percent_{policy}_seed_{seed}", figures)
     assert figures["full"] == 0
     assert figures["full"] <= figures["k=6"] < 2
     assert figures["k=6"] < figures["k=2"] < figures["dpc2"] <= figures["dpc1"]
@@ -171,7 +148,7 @@ def test_more_entries_mean_fewer_violations(policy, seed, record_property):
 
 def test_waiting_longer_delays_more_and_arrival_order_not_at_all():
     options = WorldOptions(messages=5000)
-    stream = engine_numba.generate(options)
+    stream = engine.generate(options)
     holds = []
     for phi in (0, 20, 40, 60, 80, 100):
         delivered = outcome(stream, kn(options), "dapw", phi).delivered
@@ -187,19 +164,8 @@ def test_waiting_longer_delays_more_and_arrival_order_not_at_all():
 def test_without_the_sequence_number_ties_cost_order():
     """One mote's two messages with the same stamp: the paper's key leaves them to chance."""
     options = WorldOptions(messages=20_000, delay="each", events_per_tick=3, rate=0.3)
-    stream = engine_numba.generate(options)
+    stream = engine.generate(options)
     scheme = dpc(options, 1)
     by_sequence = outcome(stream, scheme, ties="sequence").violations
     by_arrival = outcome(stream, scheme, ties="arrival").violations
     assert by_sequence.pairs < by_arrival.pairs
-
-
-def test_every_scheme_stamps_the_same_stream():
-    """Stamping never changes the stream, so comparisons are paired."""
-    options = WorldOptions(messages=500)
-    stream = engine_numba.generate(options)
-    before = replace(stream, event_clock=stream.event_clock.copy(), event_kind=stream.event_kind.copy())
-    for scheme in (kn(options), hlc(options), dpc(options, 1)):
-        outcome(stream, scheme)
-    np.testing.assert_array_equal(before.event_clock, stream.event_clock)
-    np.testing.assert_array_equal(before.event_kind, stream.event_kind)

@@ -10,7 +10,6 @@ import pytest
 
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stream import SEND
-from basestation.simulator import engine_numba
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulation import build_named, generate, measure, measure_rule, world_for
 from basestation.simulator.topology import in_groups
@@ -125,10 +124,3 @@ def test_a_mote_that_may_send_once_a_tick_waits_within_its_phase() -> None:
 def test_impossible_windows_are_refused(changes, reason) -> None:
     with pytest.raises(OptionError, match=reason):
         replace(NET, **changes)
-
-
-def test_without_a_period_nothing_changes() -> None:
-    options = WorldOptions(messages=300)
-    np.testing.assert_array_equal(
-        generate(options).stream.event_clock, engine_numba.generate(options).event_clock
-    )

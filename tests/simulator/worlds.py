@@ -13,7 +13,7 @@ from basestation.causality.order import Ties
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.causality.violations import Violations
-from basestation.simulator import engine_numba
+from basestation.simulator import engine
 from basestation.simulator.corruption import Corruption
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.results import DeliveryOrder, Observed, Stamped
@@ -118,12 +118,12 @@ def outcome(
     vectors: np.ndarray | None = None,
 ) -> Outcome:
     """Everything that the kernels make of one stream."""
-    stamped = engine_numba.stamp(stream, scheme, corruption)
-    observed = engine_numba.observe(stream, stamped, scheme)
-    delivered = engine_numba.deliver(stream, observed, scheme, policy, phi, ties)
+    stamped = engine.stamp(stream, scheme, corruption)
+    observed = engine.observe(stream, stamped, scheme)
+    delivered = engine.deliver(stream, observed, scheme, policy, phi, ties)
     order = stream.arrival_message[delivered.order]
     if vectors is None:
-        vectors = engine_numba.vector_clocks(stream)
+        vectors = engine.vector_clocks(stream)
     counts = kernels.count_pairs(
         order, stream.sent_by, stream.sent_index, vectors, kernels.first_sends(stream.sends_per_mote)
     )
@@ -131,6 +131,6 @@ def outcome(
         stamped,
         observed,
         delivered,
-        engine_numba.violations(stream, vectors, order),
+        engine.violations(stream, vectors, order),
         counts.overtaken | counts.hasty,
     )

@@ -21,7 +21,6 @@ SEARCHES = {
     "crash_states": "Log: states that a power cut may leave",
     "kills": "kill -9: of `listen` at full line rate, aim 1,000; of `ingest` and `watch`, aim 100 each",
     "poison": "Jobs on poisoned input: truncated, changed and hostile tables and journals",
-    "root_storm": "The root dies, at any moment and for any time",
     "storm": "Ten MICAz in a storm of faults, 12 emulated hours",
     "scheduled_storm": "Ten MICAz that sleep, in a storm of faults, 12 emulated hours",
 }

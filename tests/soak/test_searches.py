@@ -9,7 +9,7 @@ import pytest
 from basestation.causality.boots import BOOTS
 from basestation.live import guard, overtakings
 from basestation.live.station import Station
-from tests.soak import c_fuzz, crash_states, kills, memory, poison, py_fuzz, report, root_storm
+from tests.soak import c_fuzz, crash_states, kills, memory, poison, py_fuzz, report
 from tests.soak.running import ROOT
 
 
@@ -67,13 +67,6 @@ def test_killed_ingests():
 @pytest.mark.wide
 def test_a_poisoned_table():
     assert poison.here(0).faults == []
-
-
-@pytest.mark.wide
-def test_a_root_that_goes_off_and_on():
-    found = root_storm.storm(0)
-    assert not found.faults
-    assert found.counts["messages"] > 300
 
 
 @pytest.mark.few(1)

@@ -17,13 +17,14 @@ from basestation.causality.stream import Stream
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
 from basestation.deployed import timed_scheme_of
-from basestation.simulator import engine_numba, engine_objects
+from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.results import Observed
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces import schema
 from basestation.traces.files import Trace
+from tests.simulator import oracle
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,8 @@ def damaged(case: Case) -> tuple[Trace, TimedScheme]:
     message = stream.arrival_message[order]
     heard = clock + (np.arange(count) % 3 == 0) * damage.ahead
     batch, fresh = _batches(clock, options.seed)
-    stamped = engine_numba.stamp(stream, scheme)
-    observed = engine_numba.observe(_with(stream, message, heard, batch, fresh), stamped, scheme)
+    stamped = engine.stamp(stream, scheme)
+    observed = engine.observe(_with(stream, message, heard, batch, fresh), stamped, scheme)
     in_sync = np.ones(count, np.bool_)
     in_sync[[min(int(share * count), count - 1) for share in damage.out_of_sync if count]] = False
     kept = np.random.default_rng(options.seed).random(count) >= damage.loss
@@ -151,7 +152,7 @@ def write(trace: Trace, folder: Path, row_group: int) -> Path:
 def by_the_objects(
     trace: Trace, policy: str, phi: int, tolerate: float | None = None
 ) -> tuple[Violations, list[int], int]:
-    """Violations, holds in order of arrival, and how many were late: by `engine_objects`, over the whole trace. A timed
+    """Violations, holds in order of arrival, and how many were late: by plain objects, over the whole trace. A timed
     rule's message is late if it was heard after its deadline."""
     table = trace.messages.filter(trace.messages["in_sync"])
     scheme, motes = timed_scheme_of(trace.deployment), trace.deployment.network.motes
@@ -175,7 +176,7 @@ def by_the_objects(
     stamps = table["stamp"].combine_chunks()
     kn = np.array(stamps.field("kn").to_pylist()).reshape(count, scheme.entries)
     observed = Observed(stamps.field("r").to_numpy(), stamps.field("c").to_numpy().astype(np.int64), kn, 0, 0)
-    delivered = engine_objects.deliver(stream, observed, scheme, policy, phi, tolerate=tolerate)
+    delivered = oracle.deliver(stream, observed, scheme, policy, phi, tolerate=tolerate)
     sends = [
         Send(int(source[i]), int(vectors[i, source[i]]), tuple(vectors[i].tolist())) for i in delivered.order
     ]

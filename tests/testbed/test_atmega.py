@@ -222,13 +222,13 @@ def test_the_uart_has_a_buffer_and_a_shift_register(bench):
     assert faults(lines) == ["UDR0 is written while it is full"]
 
 
-def test_an_empty_uart_interrupts_again_and_again(bench):
+def test_an_empty_uart_interrupts_repeatedly(bench):
     lines = bench.run(bench.image("avr_io.c", CASE="UART_LEVEL"), f"run {3 * MS}")
     assert marks(lines) == [1, 2, 3, 4, 5]
     assert cycle_of(lines, 5) < 300
 
 
-def test_the_uart_holds_three_bytes_and_says_that_others_are_lost(bench):
+def test_the_uart_holds_three_bytes_and_flags_lost_bytes(bench):
     image = bench.image("avr_io.c", CASE="UART_SLOW")
     lines = bench.run(image, f"run {MS}", "uart 01020304", f"run {6 * MS}")
     ready, lost = 0x80, 0x08
@@ -288,7 +288,7 @@ def test_a_conversion_takes_25_clocks_at_first_and_13_after(bench):
     assert values[-1] == (1500 * 1024 // 2560) << 6 >> 8  # against 2.56 V, left adjusted
 
 
-def test_the_bandgap_tells_the_supply(bench):
+def test_the_bandgap_measures_the_supply(bench):
     lines = bench.run(bench.image("avr_io.c", CASE="ADC_ONE"), "supply 2700", f"run {MS}")
     values = marks(lines)
     low, high = values[values.index(4) + 1 : values.index(5)]
@@ -443,7 +443,7 @@ def test_timer1_stands_still_in_power_save(bench):
     assert not faults(lines)
 
 
-def test_an_idle_processor_tells_until_when(bench):
+def test_an_idle_processor_knows_its_next_event(bench):
     image = bench.image("avr_timer0.c", CASE="RATE")
     lines = bench.run(image, f"run {MS}", "idle", f"run {2 * MS}", "idle", "at 3000000", "idle")
     first, second, third = (int(value) for value in values_of(lines, "idle"))
@@ -458,7 +458,7 @@ WDTCR = 0x40
 FIRST, AGAIN = 1, 2
 
 
-def test_mcucsr_tells_why(bench):
+def test_mcucsr_holds_the_cause(bench):
     image = bench.image("avr_reset.c", CASE="WAIT")
     lines = bench.run(
         image, f"run {MS}", "reset 1", f"run {2 * MS}", "reset 2", f"run {3 * MS}", "off", f"run {4 * MS}",

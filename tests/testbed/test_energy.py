@@ -73,13 +73,13 @@ def test_what_was_before_does_not_count():
     assert energy.duty == 0
 
 
-def test_nobody_with_power_is_no_energy():
+def test_without_power_there_is_no_energy():
     log = StatesLog(Battery())
     log.take(states(SECOND, 0, {"off": SECOND}, {"off": SECOND}))
     assert log.energy_of(network(motes=1)) is None
 
 
-def test_the_report_tells_each_mote_and_gateways_apart():
+def test_the_report_lists_each_mote_and_the_gateways():
     world = World()
     for node, receiving in zip(world.network.nodes, (1, 10, 2, 10), strict=True):
         radio = {"receiving": receiving * SECOND, "idle": (10 - receiving) * SECOND}

@@ -1,6 +1,5 @@
 """Running the engine: an engine that is a few lines of shell, and the real one where it can be built."""
 
-import signal
 import threading
 
 import pytest
@@ -39,7 +38,7 @@ def test_the_scenario_goes_in_and_ports_come_out(fake, tmp_path):
     assert '"line":"seed 1"' in log.read_text()
 
 
-def test_an_engine_that_refuses_says_why(fake, tmp_path):
+def test_an_engine_that_refuses_gives_its_reason(fake, tmp_path):
     with emulator.start(fake("echo 'line 3: no node 7' >&2; exit 2"), "", tmp_path / "truth") as run:
         assert run.ports(1) == []
         assert run.seconds() == 0
@@ -80,7 +79,3 @@ def test_what_building_needs_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(emulator, "SOURCES", tmp_path / "none")
     with pytest.raises(EmulatorError, match="checkout"):
         emulator.build()
-
-
-def test_the_status_of_an_interruption_is_the_shells():
-    assert emulator.INTERRUPTED == 128 + signal.SIGINT

@@ -170,7 +170,7 @@ def test_every_message_has_one_fate(world):
     assert report_of(world).outcomes == {"damaged": 1, "received": 2}
 
 
-def test_what_says_that_messages_arrived_is_a_transmission_too(world):
+def test_reports_of_arrival_are_transmissions_too(world):
     world.send(SECOND, stamped(world, 0, 0, SECOND), to=(world.gateway,))
     for answer in (Arrived(0, 0), Taken(*[0] * 8)):
         world.signal(2 * SECOND, world.gateway, on_air(answer, world.network.deployment))
@@ -195,7 +195,7 @@ def test_a_copy_with_another_stamp_is_found(world):
     assert judged(world).order.altered == 1
 
 
-def test_a_reception_of_what_nobody_sent_is_found(world):
+def test_a_reception_of_an_unsent_message_is_found(world):
     world.record(SECOND, 1, "receive", 0, 200)
     assert judged(world).order.unmatched == 1
 
@@ -214,7 +214,7 @@ def test_a_reboot_begins_the_numbers_anew(world):
     assert report_of(world).gaps == 0
 
 
-def test_driver_faults_and_resets_are_told(world):
+def test_driver_faults_and_resets_are_reported(world):
     world.add(SECOND, "reset", node=1, cause="watchdog")
     world.add(SECOND, "fault", node=1, what="STXON while the oscillator is off")
     world.add(2 * SECOND, "script", line="at 2 off 1")
@@ -279,7 +279,7 @@ def test_a_mote_that_fell_silent_is_found(world):
     assert "meadow: mote 1 fell silent at 19.1 s" in report_of(world).troubles
 
 
-def test_a_mote_that_sends_only_on_events_is_not_silent_while_it_tells_its_health(world):
+def test_a_mote_that_sends_only_on_events_is_not_silent_while_it_reports_its_health(world):
     first, second, _ = world.network.motes
     for node in (first, second):
         world.add(0, "power", node=node, on=True)

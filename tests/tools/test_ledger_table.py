@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import (
     SimulatedRun,

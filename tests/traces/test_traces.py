@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.deployed import timed_scheme_of
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, stream_of, trace_of
 from basestation.simulator.simulation import build_scheme, generate

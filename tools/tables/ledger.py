@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from basestation.analysis.student import reach
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stream import RECEIVE, SEND, Stream
-from basestation.simulator.engine import engine
+from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import (
     Measurement,

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from basestation.planning.budget import PlannedNetwork, make_budget
+from basestation.planning.life import life_with, with_period
 from basestation.planning.stamp_choice import CandidateRow
 from basestation.planning.stamp_trials import Effort, compare
-from basestation.planning.trade import ALWAYS_ON, CLOCKED, NAMED, life_with, with_period
+from basestation.planning.trade import ALWAYS_ON, CLOCKED, NAMED
 from packet_formats import power
 from packet_formats.boards import BOARDS
 from tools.pages import table

@@ -12,8 +12,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from basestation.planning.budget import PlannedNetwork, make_budget
-from basestation.planning.life import LifePlan, life_of
-from basestation.planning.trade import with_period
+from basestation.planning.life import LifePlan, life_of, with_period
 from basestation.testbed.energy import JOINING, Battery
 from basestation.testbed.judge import judge
 from basestation.testbed.setup import Wish

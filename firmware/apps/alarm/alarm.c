@@ -1,5 +1,5 @@
-/* Alarm: a mote on which a shadow falls tells the others; each looks at its own light and answers; then the
- * first says how many answers it has heard. So every message has a cause that people understand. For
+/* Alarm: a mote on which a shadow falls sends an alarm; each other mote reads its own light and answers; then
+ * the first reports how many answers it has heard. So each message has a cause that people understand. For
  * examples/alarm.toml. */
 #include "net/node.h"
 
@@ -50,7 +50,7 @@ void app_on_reading(uint8_t sensor, uint16_t reading)
     light = reading;
 }
 
-/* While our own alarm is on we count the answers that can have known of it, and answer nobody. */
+/* While our own alarm is on we count the answers that can have known of it, and send none. */
 void app_on_message(const node_message_t *message)
 {
     struct cw_values heard;

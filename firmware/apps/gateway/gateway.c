@@ -1,5 +1,13 @@
-#include "gateway.h"
-
+/* The gateway hands every frame it hears to the host and sends the host's messages. It may be the time root.
+ *
+ * A heard record goes up before each frame; without room for both, neither goes. Status and health of the
+ * gateway itself go up without one. Where several gateways serve the network, an idle record says how far
+ * the gateway's time is when nothing went up for a while. A packet from the host that wants an
+ * acknowledgement gets one if its CRC is good. A host's message goes on the air with our group and source;
+ * one over the payload limit does not. A report or reboot command for the gateway itself is obeyed and not
+ * sent; it reboots a second or two later. Its id is CAUSEWAY_MOTES or more, but not the broadcast id
+ * 65535; CAUSEWAY_ROOT makes it the time root (net/node.h).
+ */
 #include <stdbool.h>
 #include <string.h>
 
@@ -21,6 +29,16 @@
 #include "net/mic.h"
 #include "net/timesync.h"
 
+/* Cycles between status records; every sixth comes with a health message. */
+#ifndef GATEWAY_STATUS_PERIOD
+#define GATEWAY_STATUS_PERIOD (10 * CLOCK_SECOND)
+#endif
+
+/* Cycles without a frame after which an idle record goes up: 20 ms. */
+#ifndef GATEWAY_IDLE_PERIOD
+#define GATEWAY_IDLE_PERIOD (CLOCK_SECOND / 50)
+#endif
+
 #define DOWN_PATIENCE CLOCK_SECOND /* a host's message waits this long for a clear channel */
 #define HEALTH_EVERY 6             /* status records */
 #define BEHIND_BEACON 64           /* cycles after a window's opening by which its beacon has begun */
@@ -30,9 +48,7 @@
 static uint8_t record_number; /* of the next heard record */
 static uint16_t lost;         /* pairs dropped since the last one that went up */
 static uint32_t status_at;
-#if CAUSEWAY_GATEWAYS > 1
-static uint32_t idle_at; /* the next idle record, unless something goes up before */
-#endif
+static uint32_t idle_at; /* with several gateways: the next idle record, unless something goes up before */
 static uint8_t until_health;
 static uint16_t reboot_at; /* in units(), 0: not at all */
 static cw_deframer_t deframer;
@@ -53,12 +69,7 @@ static uint8_t build(uint8_t type, const uint8_t *data, uint8_t length, uint8_t 
 /* With a key: the round of a network time, for the flags of its record. */
 static uint8_t round_flags(uint32_t time)
 {
-#if CAUSEWAY_MIC_BYTES
-    return (uint8_t)(timesync_round(time) << CW_BEACON_ROUND);
-#else
-    (void)time;
-    return 0;
-#endif
+    return MIC_BYTES ? (uint8_t)(timesync_round(time) << CW_BEACON_ROUND) : 0;
 }
 
 static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *packet)
@@ -83,7 +94,7 @@ static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *pa
     return build(CAUSEWAY_AM_HEARD, data, CAUSEWAY_HEARD_BYTES, packet);
 }
 
-/* Whether the line has room for it. In its caller its packets would be on the stack beside those of a report.
+/* Whether the line has room for it. Inlined, its packets would be on the stack beside those of a report.
  */
 static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32_t now)
 {
@@ -92,9 +103,8 @@ static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32
     cw_am_t am = {message->dest,  message->source, message->type,
                   message->group, message->length, message->data};
     if (line_put_pair(record, build_heard(heard, now, record), frame, cw_am_build(&am, frame))) {
-#if CAUSEWAY_GATEWAYS > 1
-        idle_at = now + GATEWAY_IDLE_PERIOD;
-#endif
+        if (CAUSEWAY_GATEWAYS > 1)
+            idle_at = now + GATEWAY_IDLE_PERIOD;
         record_number++;
         lost = 0;
         forwarded++;
@@ -105,7 +115,7 @@ static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32
     return false;
 }
 
-/* Records that only a gateway makes, for its host alone: from the air they are somebody's who poses as one.
+/* Records that only a gateway makes, for its own host. On the air they are forged.
  */
 static bool is_own_record(uint8_t type)
 {
@@ -114,10 +124,8 @@ static bool is_own_record(uint8_t type)
 
 static void hand_up_and_answer(const radio_heard_t *heard, uint32_t now)
 {
-    if (hand_up(heard, now)) {
-        gateway_acks_on_heard(&heard->message,
-                              now); /* else it shall come again: the line may have room then */
-    }
+    if (hand_up(heard, now))
+        gateway_acks_on_heard(&heard->message, now); /* else it is sent again: the line may have room then */
 }
 
 void radio_on_heard(const radio_heard_t *heard)
@@ -185,15 +193,14 @@ static bool send_health(uint32_t now)
     };
     uint8_t data[CAUSEWAY_HEALTH_BYTES], packet[CW_PACKET_LIMIT];
     cw_health_put(data, &health);
-#ifdef CAUSEWAY_HEALTH_TAIL_AT
-    data[CAUSEWAY_HEALTH_TAIL_AT] = 0; /* it never sleeps */
-#endif
+    if (CAUSEWAY_SCHEDULED)
+        data[CAUSEWAY_HEALTH_TAIL_AT] = 0; /* it never sleeps */
     if (MIC_BYTES)
         mic_write_health(data);
     return line_put(packet, build(CAUSEWAY_AM_HEALTH, data, CAUSEWAY_HEALTH_BYTES, packet));
 }
 
-/* Without room it is tried again the next time round. Not in its caller, for its packets too. */
+/* Without room it is tried again in the next step. Not inlined either, because of its packets. */
 static __attribute__((noinline)) void report(uint32_t now)
 {
     if (clock_before(now, status_at) || !send_status(now))
@@ -205,7 +212,6 @@ static __attribute__((noinline)) void report(uint32_t now)
         until_health = HEALTH_EVERY - 1;
 }
 
-#if CAUSEWAY_GATEWAYS > 1
 /* The clock is read before the radio is looked at: a frame that began earlier is seen. */
 static bool send_idle(uint32_t now)
 {
@@ -228,7 +234,6 @@ static __attribute__((noinline)) void report_idle(uint32_t now)
     if (!clock_before(now, idle_at))
         idle_at = now + (send_idle(now) ? GATEWAY_IDLE_PERIOD : IDLE_AGAIN);
 }
-#endif
 
 /* ---- Down: from the host ---- */
 
@@ -240,13 +245,9 @@ static void send_down(const cw_am_t *am, uint32_t now)
         return;
     }
     frame->kind = OUTBOX_PLAIN;
-#if CAUSEWAY_SCHEDULED
-    frame->not_before = schedule_opening(now) + BEHIND_BEACON; /* motes listen then */
+    frame->not_before = CAUSEWAY_SCHEDULED ? schedule_opening(now) + BEHIND_BEACON
+                                           : now; /* motes listen then */
     frame->deadline = frame->not_before + DOWN_PATIENCE;
-#else
-    frame->not_before = now;
-    frame->deadline = now + DOWN_PATIENCE;
-#endif
     frame->message.dest = am->dest;
     frame->message.source = identity_id();
     frame->message.type = am->type;
@@ -269,7 +270,8 @@ static void reboot(uint32_t now)
         reboot_at = units(now + CLOCK_SECOND);
 }
 
-/* Whether a command is for the gateway alone. A report of all includes it too. */
+/* Obey a command for the gateway; return whether it is for the gateway only. A report of all includes the
+ * gateway. */
 static bool obey(const cw_am_t *am, uint32_t now)
 {
     cw_downlink_t command;
@@ -321,18 +323,13 @@ static void read_line(uint32_t now)
 uint32_t role_next(uint32_t now)
 {
     uint32_t next = clock_before(now, status_at) ? status_at : now + CLOCK_SECOND;
-#if CAUSEWAY_GATEWAYS > 1
-    next = clock_before(idle_at, next) ? idle_at : next;
-#endif
-    return next;
+    return CAUSEWAY_GATEWAYS > 1 && clock_before(idle_at, next) ? idle_at : next;
 }
 
 bool role_sound(uint32_t now)
 {
-#if CAUSEWAY_GATEWAYS > 1
-    if (clock_before(now + GATEWAY_IDLE_PERIOD, idle_at))
+    if (CAUSEWAY_GATEWAYS > 1 && clock_before(now + GATEWAY_IDLE_PERIOD, idle_at))
         return false;
-#endif
     return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + CLOCK_SECOND, status_at) &&
            until_health < HEALTH_EVERY &&
            (reboot_at == 0 || (int16_t)(reboot_at - units(now + CLOCK_SECOND)) <= 0);
@@ -343,9 +340,7 @@ uint8_t role_leds(void)
     return 0;
 }
 
-#if CAUSEWAY_SCHEDULED
 const bool role_sleeps = false;
-#endif
 
 bool role_accepts(uint16_t id)
 {
@@ -356,9 +351,8 @@ void role_start(uint32_t now)
 {
     uart_start();
     status_at = now + CLOCK_SECOND;
-#if CAUSEWAY_GATEWAYS > 1
-    idle_at = now;
-#endif
+    if (CAUSEWAY_GATEWAYS > 1)
+        idle_at = now;
 }
 
 void role_step(uint8_t events)
@@ -367,9 +361,8 @@ void role_step(uint8_t events)
     uint32_t now = clock_now();
     read_line(now);
     report(now);
-#if CAUSEWAY_GATEWAYS > 1
-    report_idle(now);
-#endif
+    if (CAUSEWAY_GATEWAYS > 1)
+        report_idle(now);
     line_service();
     if (reboot_at != 0 && (int16_t)(units(now) - reboot_at) >= 0)
         board_reboot();
@@ -384,25 +377,19 @@ void role_on_epoch(uint8_t epoch)
 
 bool outbox_before_send(outbox_frame_t *frame, uint32_t now)
 {
-#if CAUSEWAY_SCHEDULED && CAUSEWAY_MIC_BYTES
-    if (frame->message.type == CAUSEWAY_AM_TAKEN)
+    if (CAUSEWAY_SCHEDULED && MIC_BYTES && frame->message.type == CAUSEWAY_AM_TAKEN)
         mic_write_taken(frame->message.data, timesync_network(now));
-#endif
-    (void)frame;
-    (void)now;
     return true;
 }
 
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
-#if CAUSEWAY_SCHEDULED
-    outbox_frame_t *place = outbox_place();
-    if (frame->message.type == CAUSEWAY_AM_TAKEN && result != OUTBOX_SENT && place &&
-        clock_before(clock_now(), frame->deadline)) {
+    outbox_frame_t *place = CAUSEWAY_SCHEDULED && frame->message.type == CAUSEWAY_AM_TAKEN ? outbox_place()
+                                                                                           : 0;
+    if (place && result != OUTBOX_SENT && clock_before(clock_now(), frame->deadline)) {
         *place = *frame; /* the channel was not clear at our turn */
         outbox_put(place);
     }
-#endif
     if (frame->message.type == GATEWAY_ACKS_TYPE)
         return;
     if (result == OUTBOX_SENT)

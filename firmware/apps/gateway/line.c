@@ -75,8 +75,7 @@ static uint8_t take_ack(void)
     return length;
 }
 
-/* A length that cannot be: what is in the ring is not what was put there, and nobody knows where a packet
- * begins. */
+/* An impossible length means that memory has changed the ring: where packets begin is not known. */
 static uint8_t take_packet(void)
 {
     uint8_t length = ring_get();

@@ -1,7 +1,6 @@
-/** The serial line up to the host: a queue of packets, framed into the UART as it has room. Nothing here
+/** The serial line up to the host: a queue of packets, framed into the UART as it has room. No function
  * waits. */
-#ifndef APPS_LINE_H
-#define APPS_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +19,7 @@
 #endif
 #endif
 
-/** Queue a packet, from its type byte on; false when there is no room. */
+/** Queue a packet, from its type byte on; false without room. */
 bool line_put(const uint8_t *packet, uint8_t length);
 
 /** Queue two packets, or none of them. */
@@ -37,5 +36,3 @@ bool line_sound(void);
 
 /** Give the UART as much as it has room for. Call it on EVENT_UART_TX, and after queueing something. */
 void line_service(void);
-
-#endif

@@ -21,10 +21,10 @@ enum {
     GO = _BV(ADEN) | _BV(ADSC) | _BV(ADIF) | _BV(ADIE) | _BV(ADPS2) | _BV(ADPS1),
 };
 
-/* Who waits for a conversion, and whose is running. */
-enum { NOBODY, LOOP, RADIO, CANCELLED };
+/* Whose conversion is running. */
+enum { NONE, LOOP, RADIO, CANCELLED };
 
-static volatile uint8_t running;      /* NOBODY, LOOP, RADIO or CANCELLED */
+static volatile uint8_t running;      /* NONE, LOOP, RADIO or CANCELLED */
 static volatile cw_flag_t loop_waits; /* from adc_start() until its value is there */
 static uint8_t loop_channel;
 static cw_flag_t loop_supply; /* it is the supply's, */
@@ -38,7 +38,7 @@ __attribute__((weak)) void adc_share_done(uint16_t value)
     (void)value;
 }
 
-/* It is exactly while somebody waits. The converter knows better than memory. */
+/* Whether a conversion runs: the converter's own flag, which a fault in memory cannot change. */
 static bool is_on(void)
 {
     return (ADCSRA & _BV(ADEN)) != 0;
@@ -59,7 +59,7 @@ static void start_next(void)
     } else if (loop_waits) {
         convert(loop_channel, LOOP);
     } else {
-        running = NOBODY;
+        running = NONE;
         ADCSRA = 0;
         power_release(POWER_ADC);
     }
@@ -113,13 +113,6 @@ void adc_share_request(uint8_t channel)
         start_next();
     else if (running == RADIO)
         running = CANCELLED; /* the value under way is for the request that this one replaces */
-}
-
-void adc_share_cancel(void)
-{
-    radio_waits = false;
-    if (running == RADIO)
-        running = CANCELLED;
 }
 
 static void end_loops(uint16_t value)

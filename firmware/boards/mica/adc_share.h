@@ -5,8 +5,7 @@
  * conversion that runs; one of adc_start() that has not begun yet waits. adc_start() takes no notice: it
  * still posts EVENT_ADC when its own value is there.
  */
-#ifndef MICA_ADC_SHARE_H
-#define MICA_ADC_SHARE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,8 +16,3 @@ void adc_share_request(uint8_t channel);
 
 /** What the board of such a radio defines: called from the ADC's interrupt with 0..1023. */
 void adc_share_done(uint16_t value);
-
-/** Forget the request, if there is one; adc_share_done() is not called any more. As above. */
-void adc_share_cancel(void);
-
-#endif

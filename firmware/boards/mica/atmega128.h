@@ -1,7 +1,6 @@
 /** The registers of an ATmega128. Others of its family have some of the same names for other bits or places:
  * SM0 to SM2, for one, are in another register of an ATmega1281. */
-#ifndef MICA_ATMEGA128_H
-#define MICA_ATMEGA128_H
+#pragma once
 
 #include <avr/io.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ static inline __attribute__((always_inline)) void set_pins(volatile uint8_t *por
     else
         *port &= (uint8_t)~pins;
 }
-
-#endif

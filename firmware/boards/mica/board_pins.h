@@ -1,6 +1,5 @@
 /** What a board adds to board_start(). */
-#ifndef MICA_BOARD_PINS_H
-#define MICA_BOARD_PINS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@ void board_radio_pins(void);
 /** Switch the reference that the supply is measured by on, or off; the ADC's channel of it. A board that has
  * none leaves it out: then it is the processor's own, channel 30, which is always on. From anywhere. */
 uint8_t board_supply(bool on);
-
-#endif

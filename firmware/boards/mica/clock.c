@@ -2,7 +2,7 @@
  *
  * Three things the data sheet says of asynchronous operation decide how TCNT0 is read:
  *  - TOV0 and OCF0 come one crystal cycle and three processor cycles after the count that causes them. So for
- * a whole crystal cycle TCNT0 has wrapped to 0 and nothing tells, except that the count is less than it was.
+ * a whole crystal cycle TCNT0 has wrapped to 0 without a flag: only the smaller count shows it.
  * (There is always one to compare with: the overflow's interrupt reads the count itself, when it is 1 or
  * more.)
  *  - After power-save TCNT0 shows its old value until the next crystal edge. Waiting for a write to TCCR0 to
@@ -18,8 +18,8 @@
  * 128 times a second. No cycle is lost, and nothing is assumed of how many cycles a change takes. The
  * prescaler counts all the time, and local time is such that its ticks come at multiples of 128. To ticks the
  * change is made between two of them, so it does not matter when it goes through. Back, a tick is waited for,
- * then the change is made, then an edge is waited for; timer 1 tells how many cycles lie between the two. In
- * ticks nobody counts overflows: timer 0 is read at least every 250 of them.
+ * then the change is made, then an edge is waited for; timer 1 measures how many cycles lie between the two.
+ * In ticks no interrupt counts overflows: timer 0 is read at least every 250 of them.
  */
 #include "hal/clock.h"
 
@@ -39,7 +39,7 @@ enum {
     TICK_LOG2 = 7,
     TICK = 1 << TICK_LOG2, /* ... 128 cycles */
     TICKS_LEAST = 2,       /* of a sleep: a compare with the present count might not match */
-    TICKS_MOST = 250,      /* between two readings: a byte tells them apart, and the watchdog has 2 s */
+    TICKS_MOST = 250,      /* between two readings: a byte counts them, and the watchdog has 2 s */
     TICK_NEAR = 16,        /* cycles before a tick in which nothing is changed, ... */
     TICK_PAST = 4,         /* ... and after it */
     ALARM_LEAD = 16,  /* cycles that the alarm must be ahead of the tick at which cycles are counted again */
@@ -49,7 +49,7 @@ enum {
     STEADY_CYCLES = 32,  /* of the crystal: one look at whether it runs at its rate ... */
     STEADY_COUNTS = 900, /* ... in counts of timer 1 ... */
     STEADY_SLACK = 9,    /* ... give or take a per cent */
-    STEADY_LOOKS = 3,    /* so many good looks in a row */
+    STEADY_LOOKS = 3,    /* good looks in a row */
 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -58,7 +58,7 @@ enum {
 #define START_LIMIT (F_CPU / 8) /* counts of timer 1 that clock_start() waits: a second */
 
 static uint32_t periods;     /* overflows served: local time >> 8 */
-static uint32_t not_periods; /* its complement, counted by itself: a wrong count does not wash itself clean */
+static uint32_t not_periods; /* its complement, counted separately, so that a wrong count stays visible */
 static uint8_t seen;         /* the last count read in this period */
 static uint16_t alarm_time;  /* low half of the alarm's; it is at most a second ahead */
 static cw_flag_t alarm_set;
@@ -70,7 +70,7 @@ static cw_flag_t asleep;     /* power-save since TCNT0 was last in step */
 #if CAUSEWAY_SCHEDULED
 static cw_flag_t slow;           /* timer 0 counts ticks, and so does `periods` */
 static uint8_t ticked;           /* the count when `periods` was right */
-static uint8_t shift, not_shift; /* the time's low byte is so much more than the count of cycles */
+static uint8_t shift, not_shift; /* the time's low byte less the count of cycles */
 #else
 enum { slow = 0, shift = 0 };
 #endif
@@ -90,7 +90,7 @@ INLINE void settle(void)
     while (ASSR & (_BV(TCN0UB) | _BV(OCR0UB) | _BV(TCR0UB))) {
     }
     if (asleep) {
-        TCCR0 = CAUSEWAY_SCHEDULED ? TICKS : RUN; /* as it was: with a schedule it sleeps in ticks alone */
+        TCCR0 = CAUSEWAY_SCHEDULED ? TICKS : RUN; /* as it was: with a schedule it sleeps only in ticks */
         while (ASSR & _BV(TCR0UB)) {
         }
         asleep = false;
@@ -209,7 +209,7 @@ static void place_alarm(void)
     while (ASSR & _BV(OCR0UB)) { /* only if two alarms were set within two crystal cycles */
     }
     uint16_t raw = (uint16_t)(alarm_time - shift);
-    alarm_period = (uint8_t)(raw >> 8); /* nobody looks at these before alarm_set */
+    alarm_period = (uint8_t)(raw >> 8); /* no interrupt reads these before alarm_set */
     alarm_count = (uint8_t)raw;
     OCR0 = alarm_count;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
@@ -277,7 +277,7 @@ ISR(TIMER0_OVF_vect)
     }
 }
 
-/* A match of an earlier alarm may be told of just after this one was set: then it is not due. */
+/* The interrupt of an earlier alarm's match may come just after this alarm was set: then it is not due. */
 ISR(TIMER0_COMP_vect)
 {
 #if CAUSEWAY_SCHEDULED

@@ -1,6 +1,5 @@
 /** What falling asleep must know of the clock on timer 0. */
-#ifndef MICA_CLOCK_SLEEP_H
-#define MICA_CLOCK_SLEEP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ void clock_wakes(void);
 
 /** Count single cycles again, so that the time is exact. Takes up to 3.9 ms. With interrupts off. */
 void clock_quickens(void);
-
-#endif

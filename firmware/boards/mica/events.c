@@ -65,7 +65,7 @@ bool power_sound(void)
     return sound;
 }
 
-/* Sleep once. Interrupts are off, and on for the sleep alone: the instruction after sei is done before any
+/* Sleep once. Interrupts are off, and on only while it sleeps: the instruction after sei is done before any
  * interrupt. */
 static void sleep_in(uint8_t mode)
 {

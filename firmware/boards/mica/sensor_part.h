@@ -1,6 +1,5 @@
 /** What a file in boards/mica/sensors/ says of a sensor board: a table, and which pins are in it. */
-#ifndef MICA_SENSOR_PART_H
-#define MICA_SENSOR_PART_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ enum { PIN_PW0 = _BV(PC0), PIN_PW3 = _BV(PC3), PIN_PW4 = _BV(PC4), PIN_PW5 = _BV
 
 /* A MICAz's radio has INT2: its FIFOP. */
 #define PIN_INT2_IF_FREE (CAUSEWAY_RADIO_CC2420 ? 0 : PIN_INT2)
-
-#endif

@@ -1,7 +1,7 @@
 /* MICA2's side of the CC1000 driver.
  *
  * The radio is the SPI's master: it clocks SCK whenever it receives or sends. Its one data line is on MOSI
- * and, through our driver while we send, on MISO. Timer 3, which nobody else uses, is the watch.
+ * and, through our driver while we send, on MISO. Timer 3, which has no other user, is the watch.
  */
 #include "chips/cc1000/cc1000_board.h"
 

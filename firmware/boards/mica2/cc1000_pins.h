@@ -1,6 +1,5 @@
 /** MICA2's wires to its CC1000: see chips/cc1000/cc1000_board.h. */
-#ifndef MICA2_CC1000_PINS_H
-#define MICA2_CC1000_PINS_H
+#pragma once
 
 #include <avr/interrupt.h>
 #include <stdbool.h>
@@ -64,5 +63,3 @@ static inline void cc1000_unlock(uint8_t was)
     __asm__ volatile("" ::: "memory");
     SREG = was;
 }
-
-#endif

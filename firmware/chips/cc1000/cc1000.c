@@ -85,7 +85,7 @@ void cc1000_on_watch(void)
 
 /* ---- The loop ---- */
 
-/** Start the chip and listen; the frames and the send that wait are left alone. */
+/** Start the chip and listen. The frames and the send that wait stay. */
 static bool chip_start(void)
 {
     bool started;

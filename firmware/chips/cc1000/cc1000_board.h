@@ -12,8 +12,7 @@
  *     void cc1000_unlock(uint8_t was);
  *     CC1000_ROM                            qualifies a table that may lie in program memory; else empty
  */
-#ifndef CC1000_BOARD_H
-#define CC1000_BOARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,5 +64,3 @@ void cc1000_on_rssi(uint16_t value);
 
 /** 100 ms have passed, or what cc1000_board_after() was asked for. From an interrupt. */
 void cc1000_on_watch(void);
-
-#endif

@@ -1,6 +1,5 @@
 /** The CC1000's registers and the values that MICA2 gives them. From the chip's data sheet (SWRS048). */
-#ifndef CC1000_CONST_H
-#define CC1000_CONST_H
+#pragma once
 
 #include "causeway_layout.h"
 
@@ -50,7 +49,8 @@ enum {
 #define CC1000_MAIN_RECEIVE (CC1000_MAIN_TX_PD | CC1000_MAIN_RESET_N)
 #define CC1000_MAIN_TRANSMIT (CC1000_MAIN_TX | CC1000_MAIN_FREQ_B | CC1000_MAIN_RX_PD | CC1000_MAIN_RESET_N)
 
-/* LOCK: its lower bits tell of the PLL, its upper ones what the pin CHP_OUT shows (9: Manchester violations).
+/* LOCK: its lower bits show the PLL's lock, its upper ones choose the pin CHP_OUT's signal (9: Manchester
+ * violations).
  */
 enum { CC1000_LOCK_CONTINUOUS = 1 << 0, CC1000_LOCK_VIOLATION = 9 << 4 };
 
@@ -93,5 +93,3 @@ enum {
 #define CC1000_PA_US 20   /* the amplifier settles */
 #define CC1000_CAL_POLL_US 200
 #define CC1000_CAL_POLLS 340 /* 68 ms: twice the 34 ms that it may take */
-
-#endif

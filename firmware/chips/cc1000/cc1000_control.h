@@ -1,6 +1,5 @@
 /** The CC1000's registers: start, calibrate, change between receiving and sending. All wait actively. */
-#ifndef CC1000_CONTROL_H
-#define CC1000_CONTROL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ void cc1000_control_prepare(void);
 
 /** After cc1000_control_prepare(): power on the antenna. */
 void cc1000_control_transmit(void);
-
-#endif

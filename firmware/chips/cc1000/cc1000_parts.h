@@ -2,8 +2,7 @@
  * whom; each function below runs where its comment says: in an interrupt, in the loop, or (locked) with
  * interrupts off.
  */
-#ifndef CC1000_PARTS_H
-#define CC1000_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,10 +76,10 @@ void cc1000_sample(cc1000_sample_t purpose);
 /** Whether one for this purpose is under way. From an interrupt. */
 bool cc1000_samples(cc1000_sample_t purpose);
 
-/** A byte's time passed in which nothing came, and nobody looked at the channel. From an interrupt. */
+/** A byte's time passed in which nothing came, and no send looked at the channel. From an interrupt. */
 void cc1000_noise_silence(void);
 
-/** Whether the floor is known; whether a sample is no louder than it. */
+/** Whether the floor is known; whether a sample is at most as loud. */
 bool cc1000_noise_known(void);
 bool cc1000_noise_only(uint16_t value);
 
@@ -92,7 +91,7 @@ void cc1000_send_seed(uint16_t seed);
 /** Something comes in: a send that waits for the channel waits on. From an interrupt. */
 void cc1000_back_off(void);
 
-/** A byte's time passed: give up a send that can no longer start in time, tell the loop of one whose time is
+/** A byte's time passed: give up a send that can no longer start in time, wake the loop for one whose time is
  * near. From an interrupt. */
 void cc1000_send_watch(void);
 
@@ -111,7 +110,7 @@ bool cc1000_send_idle(void);
 /** What is to be sent fails. Locked. */
 void cc1000_send_fails(void);
 
-/** In the loop: turn to sending if the channel is clear, or the time has come; tell radio_on_sent(). */
+/** In the loop: turn to sending if the channel is clear, or the time has come; call radio_on_sent(). */
 void cc1000_send_start(void);
 void cc1000_hand_over_result(void);
 
@@ -141,7 +140,5 @@ void cc1000_wake_on(void);
 /** Seconds of local time. */
 uint16_t cc1000_seconds(void);
 
-/** In the middle of a long sleep nobody misses the radio for 70 ms: it may be calibrated. */
+/** Whether a long sleep has just begun, in which the radio is not needed for 70 ms: it may be calibrated. */
 bool cc1000_rests(void);
-
-#endif

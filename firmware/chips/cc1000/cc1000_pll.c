@@ -11,7 +11,7 @@
 #define CC1000_CONF_CALIBRATE (CAUSEWAY_SCHEDULED ? 3660 : 1800)
 #endif
 
-/** The same for a radio that sleeps: it has a little time to find a moment at which nobody misses it. */
+/** The same for a radio that sleeps: a little earlier, to find a moment when the radio is not needed. */
 #ifndef CC1000_CONF_REFRESH
 #define CC1000_CONF_REFRESH 3600
 #endif

@@ -40,7 +40,7 @@ typedef struct {
 static struct {
     uint16_t recent;
     uint8_t lag;
-    /* 0xFF: what comes is the complement of what was sent, as it is with the oscillator above */
+    /* 0xFF: received bits are the complement of those sent, as with the oscillator above the channel */
     uint8_t invert;
     /* preamble bytes seen; search bytes left; bytes of header or data there; bytes to settle */
     uint8_t count;
@@ -52,8 +52,8 @@ static struct {
     volatile uint8_t full; /* slots that wait for radio_service(), the oldest first: those before `filling` */
 } rx;
 
-/* Whatever memory may hold, no byte that comes in is written outside its frame. Who has this in line works
- * out the address for each use. */
+/* Whatever memory may hold, a byte that comes in is never written outside its frame. Inlined, the address
+ * would be computed at each use. */
 static __attribute__((noinline)) slot_t *slot(uint8_t number)
 {
     return &rx.slots[number & (SLOTS - 1)];
@@ -262,7 +262,6 @@ void cc1000_hand_over_frames(void)
     }
 }
 
-#if CAUSEWAY_GATEWAYS > 1
 bool radio_quiet(void)
 {
     uint8_t was = cc1000_lock();
@@ -270,7 +269,6 @@ bool radio_quiet(void)
     cc1000_unlock(was);
     return quiet;
 }
-#endif
 
 bool cc1000_receive_sound(void)
 {

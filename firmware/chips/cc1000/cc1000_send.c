@@ -31,7 +31,7 @@ enum {
     LOOKS = 5,         /* RSSI samples of one look: noise shows a quiet one among them, a signal does not */
     TURN_CYCLES = 16,  /* of local time: from the last look to power on the antenna, 0.45 ms */
 
-    /* before its time a send is told to the loop: a byte's time, the loop's way, the look */
+    /* cycles before a send's time at which the loop is woken: a byte's time, the loop's delay, the look */
     NEAR_CYCLES = 28,
     LOOK_CYCLES = 8,    /* before its time the look begins: a conversion takes 217 us */
     LATE_CYCLES = 8,    /* after its time it may end: another conversion may come before */
@@ -45,7 +45,7 @@ typedef enum {
     CLEAR,     /* the loop may send; sampling goes on until it does */
     GOING,     /* on its way out */
     DONE,      /* `result` waits for radio_service() */
-    APPOINTED, /* only with a schedule: waiting for its time, which the deadline tells */
+    APPOINTED, /* only with a schedule: waiting for its time, which is the deadline */
 } cc1000_send_t;
 
 #define LAST_SEND (CAUSEWAY_SCHEDULED ? APPOINTED : DONE)
@@ -114,7 +114,7 @@ void cc1000_back_off(void)
     }
 }
 
-/** Less than so many cycles are left until the deadline. */
+/** Less than `cycles` are left until the deadline. */
 static __attribute__((noinline)) bool due_in(uint8_t cycles)
 {
     uint32_t then = tx.deadline - cycles;
@@ -343,7 +343,7 @@ uint16_t radio_airtime(uint8_t length)
     return (uint16_t)((uint16_t)(bytes * 1024U + 74U) / 75U + POWER_CYCLES);
 }
 
-/* A frame goes out in cc1000_mode SENDING alone. */
+/* A frame goes out only in cc1000_mode SENDING. */
 bool cc1000_send_sound(void)
 {
     return tx.state <= LAST_SEND && (cc1000_mode == SENDING) == (tx.state == GOING);

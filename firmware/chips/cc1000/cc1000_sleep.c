@@ -9,7 +9,7 @@
 #include "hal/power.h"
 
 enum {
-    REST = 3, /* that so many seconds have begun since: most likely the sleep goes on for a while */
+    REST = 3, /* seconds begun since the sleep did: most likely the sleep goes on for a while */
 };
 
 static uint16_t asleep_since;
@@ -61,7 +61,7 @@ static void tune(void)
     cc1000_board_watch(true);
 }
 
-/* Nobody else uses the registers: the loop does while listening. */
+/* The registers have no other user: the loop uses them only while listening. */
 void cc1000_wake_on(void)
 {
     uint8_t mode = cc1000_mode;

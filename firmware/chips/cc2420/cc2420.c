@@ -3,7 +3,7 @@
  *
  * Sharing. cc2420_on_fifop(), cc2420_on_capture() and cc2420_on_timer() run in interrupts, which do not
  * interrupt one another; FIFOP's is in cc2420_receive.c. All else runs in the loop and locks interrupts out
- * where it must not be torn apart. While the radio wakes, the timer's interrupt alone uses the chip.
+ * where an access must not be interrupted. While the radio wakes, only the timer's interrupt uses the chip.
  */
 #include "cc2420_parts.h"
 #include "hal/events.h"

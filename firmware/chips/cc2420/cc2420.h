@@ -3,7 +3,7 @@
  * How it works. The chip listens whenever it does not send. FIFOP's interrupt posts EVENT_RADIO, and
  * radio_service() takes frames out of the chip. Timer 1 captures each rise of SFD, the end of a
  * start-of-frame delimiter; the times wait in a queue until their frames are read. A frame whose time is not
- * certain is dropped: nobody above could use it.
+ * certain is dropped: the layers above could not use it.
  *
  * A frame to be sent goes into the chip at once. After a random wait the channel must be clear, by the CCA
  * pin and then by the chip itself (STXONCCA sends nothing otherwise); if it is not, a shorter random wait
@@ -13,8 +13,7 @@
  * A chip that has forgotten its settings or its oscillator, or does not end a frame, is started anew; it is
  * looked at once a second.
  */
-#ifndef CC2420_H
-#define CC2420_H
+#pragma once
 
 /** Output power, 0..31: 31 is 0 dBm, 3 is -25 dBm. */
 #ifndef CC2420_POWER
@@ -36,6 +35,4 @@
  * longest frames. */
 #ifndef CC2420_TIMES
 #define CC2420_TIMES 8
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /** What the CC2420 driver needs of a board: pins, bus, two interrupts and a timer. */
-#ifndef CC2420_BOARD_H
-#define CC2420_BOARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ void cc2420_board_unlock(uint8_t was);
 void cc2420_on_fifop(void);
 void cc2420_on_capture(uint16_t capture);
 void cc2420_on_timer(void);
-
-#endif

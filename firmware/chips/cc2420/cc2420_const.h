@@ -1,8 +1,7 @@
 /** The CC2420's registers, strobes and bits, as far as the driver uses them. */
-#ifndef CC2420_CONST_H
-#define CC2420_CONST_H
+#pragma once
 
-/* The first byte of an access: an address, alone for a write or a strobe. The chip answers with its status
+/* The first byte of an access: an address, plain for a write or a strobe. The chip answers with its status
  * byte. */
 enum {
     CC2420_READ = 0x40,
@@ -11,7 +10,7 @@ enum {
     CC2420_BANK_TXFIFO = 0x00, /* second byte of a RAM access: the transmit FIFO, written */
 };
 
-/* Strobes: the address alone. */
+/* Strobes: only the address. */
 enum {
     CC2420_SNOP = 0x00,
     CC2420_SXOSCON = 0x01,
@@ -45,7 +44,7 @@ enum {
     CC2420_MDMCTRL1_VALUE = 0x0500, /* correlation threshold 20 */
     /* the reset value with the filter's bias current as the data sheet recommends */
     CC2420_RXCTRL1_VALUE = 0x2A56,
-    /* the reset value with the receive FIFO unprotected: there is no security here */
+    /* the reset value with the receive FIFO unprotected: we do not use the chip's security */
     CC2420_SECCTRL0_VALUE = 0x01C4,
     CC2420_IOCFG0_VALUE = 0x007F,       /* pins active high; FIFOP for whole frames only */
     CC2420_TXCTRL_VALUE = 0xA0E0,       /* | power, 0..31 */
@@ -67,5 +66,3 @@ enum {
     CC2420_CRC_OK = 0x80, /* in a received frame's last byte; the rest is the correlation, our link quality */
     CC2420_RSSI_OFFSET = -45, /* from the byte before it to dBm */
 };
-
-#endif

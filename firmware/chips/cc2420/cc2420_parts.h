@@ -2,8 +2,7 @@
  * whom; each function below runs where its comment says: in an interrupt, in the loop, or (locked) with
  * interrupts off.
  */
-#ifndef CC2420_PARTS_H
-#define CC2420_PARTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,8 +32,8 @@ enum {
 extern cc2420_mode_t cc2420_mode;
 extern radio_counters_t cc2420_counters;
 
-/** Once `counts` (and so many laps more) have passed, the timer is up; in place of what it was set to before.
- * From anywhere. */
+/** The timer is up once `counts`, and `laps` laps more, have passed. Replaces its earlier setting. From
+ * anywhere. */
 void cc2420_set_timer(uint16_t counts, uint8_t laps);
 
 /** The timer is up: the loop sees to a send that waits, or looks at the chip. From an interrupt. */
@@ -46,7 +45,7 @@ void cc2420_look_later(void);
 /** From the loop: start the chip anew; what is to be sent fails. */
 void cc2420_restart(void);
 
-/* ---- cc2420_chip.c: the chip over its SPI, and its start. From the loop, or who is alone with the chip ----
+/* ---- cc2420_chip.c: the chip over its SPI, and its start. Only from the present user of the chip ----
  */
 
 /** Returns the status byte. */
@@ -74,7 +73,7 @@ uint16_t cc2420_air_cycles(uint8_t bytes);
 /** SFD rose, and not for a frame of ours. From an interrupt. */
 void cc2420_on_received_edge(uint16_t capture);
 
-/** Empty the receive FIFO, and forget the times of what was in it. */
+/** Empty the receive FIFO, and forget the times of its frames. */
 void cc2420_flush_receiver(void);
 
 /** In the loop: frames go to radio_on_heard(). */
@@ -98,7 +97,7 @@ void cc2420_end_send(radio_result_t result);
 /** In the loop: go on with what is to be sent; `up`: the timer was. */
 void cc2420_send_service(bool up);
 
-/** In the loop: tell radio_on_sent(). */
+/** In the loop: call radio_on_sent(). */
 void cc2420_hand_over_result(void);
 
 /** Whether memory has kept a possible state. */
@@ -108,5 +107,3 @@ bool cc2420_send_sound(void);
 
 /** The next step of waking; `looks` at the oscillator are left. From an interrupt. */
 void cc2420_wake_on(uint8_t looks);
-
-#endif

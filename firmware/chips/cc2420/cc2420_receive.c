@@ -1,6 +1,6 @@
 /* What comes in: the times of delimiters, which interrupts queue, and the frames, which the loop takes out of
- * the chip. A frame and its time reach us apart, and each may be lost without the other: all that brings them
- * together is here. */
+ * the chip. A frame and its time reach us separately, and each may be lost without the other: this file
+ * brings them together. */
 #include <string.h>
 
 #include "cc2420.h"
@@ -12,22 +12,23 @@
 
 enum {
     SHORTEST = 5,       /* frame of any kind: an acknowledgement */
-    FIFOP_ERROR = 16,   /* cycles that a frame's end, as FIFOP tells it, may be off: 0.5 ms */
+    FIFOP_ERROR = 16,   /* cycles that a frame's end by FIFOP may be off: 0.5 ms */
     FRAMES_AT_ONCE = 8, /* then others have their turn */
     FRAME_BYTES = CW_AIR_HEADER + CAUSEWAY_PAYLOAD_LIMIT,
 };
 
-/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the frame that was alone in the
- * chip then. */
+/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the only frame in the chip then.
+ * */
 static volatile uint32_t fifop_time;
 static volatile cw_flag_t fifop_rose; /* since a frame was read */
-static cw_flag_t frame_behind; /* there were bytes of the next one by then: FIFOP does not tell its end */
+static cw_flag_t
+    frame_behind; /* bytes of the next frame were in the chip by then: FIFOP does not show its end */
 
 /* Times of start-of-frame delimiters whose frames have not been read, oldest first. */
 static volatile uint32_t times[CC2420_TIMES];
 static volatile uint8_t times_first;
 static volatile uint8_t times_count;
-static volatile cw_flag_t times_lost; /* there was no room: no telling which time is whose */
+static volatile cw_flag_t times_lost; /* the queue was full: which time is whose is not known */
 
 volatile cw_flag_t cc2420_heard_since;
 
@@ -96,12 +97,10 @@ static bool frame_waits(void)
     return cc2420_board_fifo() && !is_receiving();
 }
 
-#if CAUSEWAY_GATEWAYS > 1
 bool radio_quiet(void)
 {
     return !cc2420_board_fifop() && !cc2420_board_fifo() && !is_receiving();
 }
-#endif
 
 static uint32_t oldest_time(void)
 {
@@ -153,7 +152,7 @@ typedef enum {
     FRAME_HEARD,
     FRAME_CRC,
     FRAME_GARBAGE,
-    FRAME_MISTIMED,  /* there is no time for the one behind it: the times are off by one */
+    FRAME_MISTIMED,  /* no time for the frame behind it: the times are off by one */
     FRAME_LOST_STEP, /* what is in the chip does not begin where a frame does */
 } frame_t;
 

@@ -1,5 +1,5 @@
 /* What goes out: waits for a clear channel, the frame into the chip, its time into the frame while it is on
- * the air, and how it ended. One send at a time: its state is here alone. */
+ * the air, and how it ended. One send at a time: its state is only here. */
 #include "cc2420.h"
 #include "cc2420_const.h"
 #include "cc2420_parts.h"
@@ -32,12 +32,12 @@ static uint8_t frame_number;
 static volatile uint8_t sending;   /* a send_t; the capture's interrupt reads it */
 static volatile uint8_t sent_edge; /* an edge_t: what the interrupt has seen of the frame on the air */
 static volatile uint16_t sent_capture;
-static volatile uint32_t sent_time; /* steady from EDGE_BEGIN on; before that, as the strobe tells */
+static volatile uint32_t sent_time; /* steady from EDGE_BEGIN on; before that, estimated from the strobe */
 static radio_result_t sent_result;
 static uint32_t send_deadline;
 static uint8_t send_stamp_at;
 static uint8_t send_length; /* of the frame, as its length byte says */
-static cw_flag_t send_once; /* at its time, which the deadline tells, or not at all */
+static cw_flag_t send_once; /* at its time, which is the deadline, or not at all */
 
 void cc2420_send_seed(uint16_t seed)
 {
@@ -283,7 +283,7 @@ static void try_sending(void)
         cc2420_end_send(RADIO_BUSY);
         return;
     }
-    /* somebody who was heard may go on at once, even if it is quiet now */
+    /* a sender that was heard may go on at once, even if the channel is quiet now */
     if ((CAUSEWAY_SCHEDULED && send_once && cc2420_heard_since) || !cc2420_board_cca() || !start_sending()) {
         if (CAUSEWAY_SCHEDULED && send_once) {
             cc2420_end_send(RADIO_BUSY);

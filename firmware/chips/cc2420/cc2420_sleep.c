@@ -1,6 +1,5 @@
 /* Sleeping and waking. A start waits for regulator and oscillator; here the timer's interrupt does, so that
- * the processor sleeps meanwhile. Without a schedule nobody puts the radio to sleep, and there is none of
- * this. */
+ * the processor sleeps meanwhile. Without a schedule the radio never sleeps. */
 #include "cc2420_parts.h"
 
 #if CAUSEWAY_SCHEDULED
@@ -61,7 +60,7 @@ static void wake_listens(uint8_t looks)
         wake_fails();
 }
 
-/* The loop need not wake for it, and nobody else uses the bus. */
+/* The loop need not wake for it, and the bus has no other user. */
 void cc2420_wake_on(uint8_t looks)
 {
     if (cc2420_mode == CHIP_SUPPLIED) {

@@ -4,7 +4,7 @@
  *
  * Constant time: no branch depends on the key or the block. Nor does an address, but for the S-box on the
  * AVR, a table in flash: that processor has no cache, so each of its bytes takes as long as any other. On all
- * other processors the S-box is computed: slower, but nothing that a cache could tell.
+ * other processors the S-box is computed: slower, but without leaks through a cache.
  */
 #ifndef CW_AES_H
 #define CW_AES_H

@@ -54,7 +54,7 @@ typedef struct {
 typedef enum {
     CW_PACKET_IS_DATA,     /* a message */
     CW_PACKET_IS_DATA_ACK, /* a message that wants an acknowledgement: answer it with cw_am_build_ack() */
-    CW_PACKET_IS_ACK,      /* an acknowledgement: token alone */
+    CW_PACKET_IS_ACK,      /* an acknowledgement: only a token */
     CW_PACKET_UNKNOWN,     /* another packet type, or another TinyOS version's */
     CW_PACKET_LENGTH,      /* the length in the header is wrong, or the packet is cut short */
     CW_PACKET_OVERSIZE,    /* data over the payload limit: must not go on the air */

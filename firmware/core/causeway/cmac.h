@@ -1,4 +1,4 @@
-/** AES-128-CMAC (RFC 4493): a keyed check sum that nobody can make or match without the key.
+/** AES-128-CMAC (RFC 4493): a keyed check sum that cannot be made or matched without the key.
  *
  *     cw_cmac_start(&cmac, KEY);            once
  *     cw_cmac_begin(&cmac);                 for each message

@@ -41,7 +41,7 @@ typedef struct {
     uint16_t count[CW_DATA_REASONS];
 } cw_data_counters_t;
 
-/** Judge a received payload of our data type and count the outcome. Nothing beyond `length` is read. */
+/** Check a received payload of our data type and count the outcome. Nothing beyond `length` is read. */
 cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_counters_t *counters);
 
 /** Write source, sequence and flags: the last 3 bits of `boot`, `hops` but at most 3, saturated and
@@ -109,8 +109,8 @@ static inline uint16_t cw_data_number(const uint8_t *payload)
     return (uint16_t)((uint16_t)cw_data_boot(payload) << 8 | cw_data_sequence(payload));
 }
 
-/** That number as an Arrived carries it, and back: above its 11 bits are the low 5 of the layout's hash,
- * so that a gateway of another deployment speaks of no message of ours. */
+/** That number as an Arrived carries it, and back: above its 11 bits are the low 5 of the layout's hash, so
+ * that a gateway of another deployment names no message of ours. */
 static inline uint16_t cw_data_arrived(uint16_t number)
 {
     return (uint16_t)(number ^ (uint16_t)((uint16_t)CAUSEWAY_LAYOUT_HASH << 11));
@@ -121,8 +121,8 @@ static inline const uint8_t *cw_data_stamp(const uint8_t *payload)
     return payload + CAUSEWAY_STAMP_AT;
 }
 
-/** The tick at which it was sent, by its stamp, for who received it at `tick`; that tick where it cannot
- * tell.
+/** The tick at which it was sent, by its stamp, if received at `tick`; `tick` itself if the stamp has no
+ * clock.
  */
 static inline uint32_t cw_data_sent(const uint8_t *payload, uint32_t tick)
 {

@@ -15,8 +15,8 @@ CW_C_BEGIN
 #define CW_DEDUP_ROOM 32 /* at most 255 */
 #endif
 
-/* A copy that took a longer way is at most delta late, and no mote sends so many within delta: a sequence
- * number that is further behind is a new one. */
+/* A copy that took a longer way is at most delta late, and a mote sends fewer messages than this within
+ * delta: a sequence number that is further behind is a new one. */
 #define CW_OLD_SPAN 16
 
 typedef struct {

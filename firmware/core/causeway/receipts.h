@@ -1,4 +1,4 @@
-/** Receipts tell the observer which messages we received, in the receipt slots of our own messages.
+/** Receipts name the messages that we received, for the observer, in the receipt slots of our own messages.
  *
  * We keep the newest sequence received from each source; earlier ones follow by program order. A message's
  * slots first take receipts not sent yet, then old ones again (a message may get lost), each time those whose
@@ -27,12 +27,12 @@ typedef struct {
     uint16_t source;
 #endif
     uint8_t sequence;
-    uint8_t state; /* boot count mod 8, and what was told: receipts.c */
+    uint8_t state; /* boot count mod 8, and whether it was sent: receipts.c */
 } cw_receipt_t;
 
 typedef struct {
 #if CAUSEWAY_RECEIPTS
-    cw_receipt_t rows[CW_RECEIPTS_ROOM]; /* least recently told first */
+    cw_receipt_t rows[CW_RECEIPTS_ROOM]; /* least recently sent first */
     uint8_t used;
     cw_flag_t overflow; /* one was left out since the last send */
 #else

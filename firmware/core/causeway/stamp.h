@@ -3,7 +3,7 @@
  *     stamp_kn.c             kn and dpc2: the largest clock known, and how many events are known at and
  *                            below it
  *     stamp_hlc.c            hlc and shlc: a hybrid logical clock
- *     stamp_dpc1.c           dpc1: the clock alone
+ *     stamp_dpc1.c           dpc1: only the clock
  *     stamp_named.c          sequence: nothing; last-sender: the name of the last message received
  *     stamp_vector.c         vector: how many messages of each other mote are known
  *     stamp_delta_vector.c   delta-vector: the clock, and how long ago each mote last sent
@@ -138,8 +138,8 @@ void cw_stamp_start(cw_stamp_t *state, uint32_t tick);
  * writes a stamp that says nothing. */
 bool cw_stamp_in_sync(cw_stamp_t *state, uint32_t tick, bool in_sync);
 
-/** Let go what is too old to matter, though there is no event. To be called at least once in 18 hours:
- * after the 36 hours in which ticks wrap, old times would look like new ones. */
+/** Clear times that are too old to matter, without an event. To be called at least once in 18 hours: after
+ * the 36 hours in which ticks wrap, old times would look like new ones. */
 void cw_stamp_tidy(cw_stamp_t *state, uint32_t tick);
 #else
 static inline bool cw_stamp_in_sync(const cw_stamp_t *state, uint32_t tick, bool in_sync)
@@ -177,8 +177,8 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
 /** Why these bytes are not a stamp of this layout. */
 typedef enum { CW_STAMP_SOUND, CW_STAMP_PADDING, CW_STAMP_RANGE } cw_stamp_fault_t;
 
-/** Check that padding is zero, every value is in its field's range and every name is a mote's. (A barrier
- * may name what is no mote; that name is ignored.) */
+/** Check that padding is zero, every value is in its field's range and every name is a mote's. (A barrier's
+ * name of no mote is ignored.) */
 cw_stamp_fault_t cw_stamp_check(const uint8_t *stamp, uint8_t items);
 
 #if CAUSEWAY_CLOCK_WIDTH

@@ -1,5 +1,5 @@
-/* What every mote does beside its app: it passes messages on, merges what it receives, reports its health,
- * obeys commands.
+/* What every mote does beside its app: it forwards messages, merges the stamps that it receives, reports its
+ * health, obeys commands.
  *
  * Commands (docs/reference/formats.md, downlink): report sends a health message now; blink lights LEDs for
  * two seconds; reboot resets two seconds later. All others are the app's.
@@ -143,9 +143,7 @@ void messaging_on_sent(bool sent, uint8_t sequence)
 
 /* ---- The role ---- */
 
-#if CAUSEWAY_SCHEDULED
 const bool role_sleeps = true;
-#endif
 
 bool role_accepts(uint16_t id)
 {

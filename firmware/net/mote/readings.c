@@ -31,7 +31,7 @@ void readings_battery(void)
     health_waits = true;
 }
 
-/* In turn, so that none that is asked for often keeps others waiting. Somebody waits for one. */
+/* Sensors in turn, so that a sensor read often does not keep others waiting. At least one is wanted. */
 static uint8_t next_sensor(void)
 {
     uint8_t all = (uint8_t)(wanted | (health_waits ? bit_of(SENSOR_BATTERY) : 0));
@@ -41,7 +41,7 @@ static uint8_t next_sensor(void)
     return last_read;
 }
 
-/* Whoever waits for it is told. */
+/* Hand the reading to the app and to health, whichever wanted it. */
 static void end_reading(uint16_t reading)
 {
     uint8_t sensor = being_read, bit = bit_of(sensor);
@@ -80,7 +80,7 @@ void readings_step(uint8_t events, uint32_t now)
 {
     if (warm && (events & EVENT_ADC))
         end_reading(adc_value());
-    /* past those that the board does not have; but an app may ask for one for ever */
+    /* skip sensors that the board does not have; bounded, since an app may ask for one again and again */
     for (uint8_t i = 1; i < SENSORS && being_read == SENSOR_NONE && (wanted || health_waits); i++)
         begin_reading(now);
     if (timer_due(TIMER_READING, now)) {

@@ -1,7 +1,6 @@
-/** Readings of sensors, one after the other: power it, wait until it is warm, convert, switch it off. Nothing
- * here waits. */
-#ifndef MOTE_READINGS_H
-#define MOTE_READINGS_H
+/** Readings of sensors, one after the other: power the sensor, wait until it is warm, convert, switch it off.
+ * No function waits. */
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ bool readings_sound(void);
 
 /** The reading for the health message: as adc_value() after adc_start_supply(), 0 if there is none. */
 void readings_on_battery(uint16_t reading);
-
-#endif

@@ -13,7 +13,7 @@ static uint8_t resting;              /* its complement, kept by itself */
 static uint32_t period[NODE_TIMERS]; /* of node_every(); 0: once */
 static uint32_t periods_check;       /* exclusive or of all, kept by itself */
 
-/* In its two callers it would take forty bytes more. */
+/* Inlined in its two callers it would take forty bytes more. */
 static __attribute__((noinline)) void set_period(uint8_t timer, uint32_t cycles)
 {
     periods_check ^= period[timer] ^ cycles;
@@ -53,7 +53,7 @@ bool timer_due(uint8_t timer, uint32_t now)
     return true;
 }
 
-__attribute__((noinline)) uint32_t timer_vary(uint32_t mean) /* or it is in the image four times */
+__attribute__((noinline)) uint32_t timer_vary(uint32_t mean) /* else inlined four times */
 {
     return mean - mean / 4 + (mean >> 9) * (jitter_next() >> 8);
 }

@@ -1,6 +1,5 @@
 /** A mote's timers: the app's first, then the node's own. */
-#ifndef MOTE_TIMERS_H
-#define MOTE_TIMERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,10 +43,8 @@ void timers_step(uint32_t now);
 /** The first time that a timer is set for, at most half a minute ahead. */
 uint32_t timers_next(uint32_t now);
 
-/** Whether memory has kept which timers run, and how often, and none is set further ahead than any is. */
+/** Whether memory has kept which timers run, and how often, and each is set to a possible time. */
 bool timers_sound(uint32_t now);
 
 /** From 3/4 to 5/4 of the mean, at random. */
 uint32_t timer_vary(uint32_t mean);
-
-#endif

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 from basestation.causality.schemes import Scheme, Setting, make_scheme
@@ -186,13 +185,6 @@ def test_a_stamp_is_as_wide_as_its_layout(name: str, run: Run) -> None:
 @given(st.integers(1, 2000), st.integers(1, 20000))
 def test_both_sides_agree_on_the_width_of_an_age(epsilon: int, delta: int) -> None:
     assert age_bits(epsilon, delta) == Setting(2, epsilon, delta).age_bits
-
-
-@given(st.integers(0, 255), st.integers(0, 100_000))
-def test_a_counter_is_read_as_a_mote_reads_it(field: int, known: int) -> None:
-    """In C: known + (int8_t)(field - known)."""
-    ahead = (field - known) % 256
-    assert nearest(field, known, 256) == known + (ahead if ahead < 128 else ahead - 256)
 
 
 def test_what_is_told_of_a_mote_never_heard_of_reads_as_nothing() -> None:

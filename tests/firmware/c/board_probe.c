@@ -1,15 +1,26 @@
-/* Firmware that tries what a board offers, as bytes on UART0 ask; answers are text, each up to the byte that
- * ends a serial frame, 7E.
+/* Firmware that tries what a board offers. A request is bytes on UART0; an answer is text, up to the byte 7E
+ * that ends a serial frame.
  *
  *     n            the local time
- *     c            clock_now() read as fast as it goes for 2048 cycles: readings, readings before the one
- * before, longest step a HH HH      an alarm in this number of cycles: when it was set for, when its event was
- * there k            an alarm every 5 cycles, 200 times, each waited for asleep: how late the latest was g HH
- * HH      EEPROM at this address p HH HH VV   EEPROM written l VV         leds_set() t VV leds_toggle() d VV
- * a conversion of this channel e N bytes    these N bytes back f            with the UART off, sleep for 300
- * cycles in power-save; the time before and after r            radio_start() b            a beacon with its
- * time s N bytes    these N bytes as a message i            cycles of the CPU / 8 that clock_now() takes w
- * start the watchdog and hang z            board_reset() y board_reboot() q            board_start_cause()
+ *     c            clock_now() read as fast as it goes for 2048 cycles: readings, how many less than the
+ *                  reading before, longest step
+ *     a HH HH      an alarm in this number of cycles: when it was set for, when its event came
+ *     k            an alarm every 5 cycles, 200 times, each awaited asleep: how late the latest was
+ *     g HH HH      EEPROM at this address
+ *     p HH HH VV   EEPROM written
+ *     l VV         leds_set()
+ *     t VV         leds_toggle()
+ *     d VV         a conversion of this channel
+ *     e N bytes    these N bytes back
+ *     f            with the UART off, sleep for 300 cycles in power-save; the time before and after
+ *     r            radio_start()
+ *     b            a beacon with its time
+ *     s N bytes    these N bytes as a message
+ *     i            cycles of the CPU / 8 that clock_now() takes
+ *     w            start the watchdog and hang
+ *     z            board_reset()
+ *     y            board_reboot()
+ *     q            board_start_cause()
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>

@@ -77,7 +77,7 @@ def image(root, require_tool, tmp_path_factory, version):
 
 
 @pytest.mark.parametrize("band", [868, pytest.param(916, marks=pytest.mark.wide)])
-def test_a_mote_of_another_band_hears_and_answers_there_alone(root, testbed, require_tool, tmp_path, band):
+def test_a_mote_of_another_band_hears_and_answers_only_there(root, testbed, require_tool, tmp_path, band):
     """Whatever is sent in the other bands; and it knows how strong its own is."""
     image = echo(root, require_tool("avr-gcc"), deployment(root, 1, tmp_path, band))
     air = b"\xaa" * PREAMBLE + SYNC + frame(1, DATA, 0x0203) + bytes(2)

@@ -211,7 +211,7 @@ def test_a_strength_that_stays_becomes_the_floor(radio):
 
 
 @pytest.mark.parametrize("value", [0, 1023])
-def test_a_converter_that_always_says_the_same(boot, value):
+def test_a_converter_that_is_stuck(boot, value):
     radio = boot(1)
     radio.set("rssi", value, ctypes.c_uint16)
     assert radio.start()

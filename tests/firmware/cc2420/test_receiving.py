@@ -258,7 +258,7 @@ def test_frames_back_to_back_without_sfd(bench, holds, gap):
 
 
 @pytest.mark.parametrize("gap", range(600, 1300, 100))
-def test_what_is_said_of_times_without_sfd_is_true(bench, gap):
+def test_the_error_of_times_without_sfd_is_true(bench, gap):
     """Whatever is read while the next frame comes in: no time is further off than the driver says."""
     at = [10_000 + gap * i for i in range(4)]
     happened = bench.run(

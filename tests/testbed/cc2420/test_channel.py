@@ -174,7 +174,7 @@ def test_cca_follows_energy(air):
 
 
 @pytest.mark.parametrize("loud", [True, False])
-def test_cca_hysteresis_does_not_depend_on_who_looks_when(air, loud):
+def test_cca_hysteresis_does_not_depend_on_when_it_is_read(air, loud):
     """Between the two levels the pin stays what it was, although it was not read before."""
     start = air.now + MS
     if loud:

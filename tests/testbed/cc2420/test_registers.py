@@ -147,7 +147,7 @@ def test_reset_pin_may_be_low_from_the_start(alone):
     assert alone.faults() == []
 
 
-def test_reset_by_register_alone(alone):
+def test_reset_only_by_register(alone):
     chip = alone.chips[0]
     chip.supply(1)
     chip.csn(1)

@@ -1,5 +1,5 @@
-/* testbed SCENARIO [TRUTH]: runs a scenario (`-`: from standard input) and writes the truth (standard output
- * unless told). docs/reference/testbed.md. */
+/* testbed SCENARIO [TRUTH]: runs a scenario (`-`: from standard input) and writes the truth (to standard
+ * output by default). docs/reference/testbed.md. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -147,7 +147,7 @@ static ns_t next_appointment(const testbed_t *bed, ns_t tend_at)
     return sooner(next, next_beat(&bed->states));
 }
 
-/* When anybody does anything next. */
+/* When the next node has something to do. */
 static ns_t next_wake(const testbed_t *bed)
 {
     ns_t next = NEVER;
@@ -156,7 +156,7 @@ static ns_t next_wake(const testbed_t *bed)
     return next;
 }
 
-/* All to `until`, those apart who would only sleep. */
+/* Run all nodes to `until`, except those that would only sleep. */
 static void run_slice(testbed_t *bed, ns_t until)
 {
     for (int i = 0; i < bed->node_count; i++)

@@ -1,4 +1,4 @@
-#include "node.h"
+#include "emulated_node.h"
 
 #include <string.h>
 
@@ -70,7 +70,7 @@ static void read_recorder(node_t *node)
         show_entry(node, recorder + RECORDER_HEAD + node->recorder_next % size * RECORDER_ENTRY);
 }
 
-/* A program that starts clears it; until then nobody may take what RAM happens to hold for events. */
+/* A program that starts clears it; until then random RAM must not be taken for events. */
 static void clear_recorder(node_t *node)
 {
     node->recorder_next = 0;
@@ -78,7 +78,7 @@ static void clear_recorder(node_t *node)
         memset(atmega_data(node->mcu) + node->recorder, 0, RECORDER_HEAD);
 }
 
-/* ---- What the processor tells ---- */
+/* ---- What the processor reports ---- */
 
 void node_show_fault(node_t *node, const char *what)
 {

@@ -1,55 +1,19 @@
-"""The simulation engine on plain objects. It is slow, and tests hold the kernels equal to it."""
+"""What the simulation engine computes, on plain objects: the kernels must give the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from basestation.causality.order import Message, Stamp, Ties
 from basestation.causality.rules import Delivery, Rule, make_rule
 from basestation.causality.schemes import TimedScheme
-from basestation.causality.stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
+from basestation.causality.stream import CORRUPT, SEND, Int32, Int64, Stream
 from basestation.causality.truth import Send, VectorTruth
-from basestation.causality.violations import Violations, count_violations, find_violations
-
-from .corruption import Corruption
-from .options import WorldOptions
-from .results import DeliveryOrder, Observed, Stamped
-from .world import World
-
-
-def generate(options: WorldOptions) -> Stream:
-    return World(options).run()
-
-
-def parts(options: WorldOptions) -> Iterator[tuple[Int64, Int64]]:
-    return World(options).parts()
-
-
-def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
-    """Run the scheme's program on every mote. Each receiver reads what the wire carries, the clock modulo B."""
-    programs = [scheme.start(0) for _ in range(stream.motes)]
-    stamps: list[Stamp] = []
-    pending: list[Stamp] = []
-    wrong = 0
-    for kind, mote, clock, message in _rows(stream):
-        program = programs[mote]
-        if kind == SEND:
-            stamps.append(program.on_send(clock))
-        elif kind == CORRUPT:
-            assert corruption is not None
-            program.corrupt(*corruption.state(message, clock))
-        else:
-            read = scheme.decode(scheme.encode(stamps[message]), clock)
-            wrong += read.r != stamps[message].r
-            pending.append(read)
-            if kind != MERGE:
-                program.merge(clock, pending)
-                pending = []
-    r, c, kn = _columns(stamps, scheme.entries)
-    return Stamped(r, c, kn, sum(program.bounded for program in programs), wrong)
+from basestation.causality.violations import Violations, count_violations
+from basestation.simulator.engine import columns_of
+from basestation.simulator.results import DeliveryOrder, Observed, Stamped
 
 
 def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
@@ -61,12 +25,8 @@ def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
         wrong += taken.r != meant.r
         read.append(scheme.observe(taken, now))
         bounded += read[-1] != taken
-    r, c, kn = _columns(read, scheme.entries)
+    r, c, kn = columns_of(read, scheme.entries)
     return Observed(r, c, kn, bounded, wrong)
-
-
-def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> None:
-    """None: a policy orders messages while it holds them."""
 
 
 def deliver(
@@ -118,13 +78,6 @@ def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
     return count_violations(_sends(stream, vectors, order))
 
 
-def in_violation(stream: Stream, vectors: Int32, order: Int64) -> NDArray[np.bool_]:
-    """For each message, whether it is in a violated pair."""
-    _, found = find_violations(_sends(stream, vectors, order))
-    ids = zip(stream.sent_by.tolist(), stream.sent_index.tolist(), strict=True)
-    return np.array([message in found for message in ids], dtype=np.bool_)
-
-
 def _sends(stream: Stream, vectors: Int32, order: Int64) -> list[Send]:
     return [
         Send(int(stream.sent_by[m]), int(stream.sent_index[m]), tuple(vectors[m].tolist()))
@@ -139,12 +92,4 @@ def _rows(stream: Stream) -> Iterator[tuple[int, int, int, int]]:
         stream.event_clock.tolist(),
         stream.event_message.tolist(),
         strict=True,
-    )
-
-
-def _columns(stamps: Sequence[Stamp], entries: int) -> tuple[Int64, Int64, Int64]:
-    return (
-        np.array([stamp.r for stamp in stamps], dtype=np.int64),
-        np.array([stamp.c for stamp in stamps], dtype=np.int64),
-        np.array([stamp.kn for stamp in stamps], dtype=np.int64).reshape(len(stamps), entries),
     )

@@ -1,8 +1,7 @@
 /** A mote of the testbed: a processor, its radio board, and what is known of its program's memory. */
-#ifndef TESTBED_NODE_H
-#define TESTBED_NODE_H
+#pragma once
 
-#include "board.h"
+#include "boards.h"
 #include "ports.h"
 #include "sensors.h"
 #include "truth.h"
@@ -45,7 +44,7 @@ void node_reset(node_t *node);
 /** The supply dips from now until then. */
 void node_brown_out(node_t *node, ns_t until);
 
-/** Run, then write down what the flight recorder has to tell. */
+/** Run, then write down the flight recorder's new events. */
 void node_run(node_t *node, ns_t until);
 
 /** `count` bytes of RAM become random, the recorder, the stack and what is spared apart; a fault if nothing
@@ -74,5 +73,3 @@ void node_show_memory(node_t *node, uint16_t address, uint16_t count);
 
 /** Bytes from the port to the UART, as many as there is room for. */
 void node_take_input(node_t *node);
-
-#endif

@@ -1,7 +1,6 @@
 /** A radio board on a processor and the ether: what the testbed knows of it. micaz.c has a CC2420, mica2.c a
  * CC1000. */
-#ifndef TESTBED_BOARD_H
-#define TESTBED_BOARD_H
+#pragma once
 
 #include "atmega.h"
 #include "ether.h"
@@ -34,5 +33,3 @@ struct board {
 /** The board of this name, or NULL; `board_names` says which there are. */
 const board_t *board_named(const char *name);
 extern const char *const board_names;
-
-#endif
