@@ -385,7 +385,7 @@ def test_shiviz_gives_the_order_that_receipts_tell(tmp_path):
     assert clocks["mote0", "message 256"] == {"mote0": 2, "mote1": 1, "mote2": 1}
     assert clocks["mote3", "message 1"] == {"mote3": 1}
     assert [event for host, _, event in events if host == "observer"][1] == "receives message 7 of mote2"
-    # The motes were at work before: nobody knows what led to their first messages.
+    # The motes were at work before: what led to their first messages is unknown.
     assert (known.messages, known.complete) == (5, 0)
 
 

@@ -1,4 +1,4 @@
-"""Behind a gateway that tells no time of reception: beacons that are late break no order, up to the allowance."""
+"""Behind a gateway that reports no time of reception: beacons that are late break no order, up to the allowance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EPSILON, DELTA = SETUP.clock.epsilon, SETUP.clock.delta
 
 
 def lines_of(delays: list[int], late: list[int], every: int = 20) -> tuple[list[Line], list[int]]:
-    """Each message as late as G2 allows, in ticks; a beacon before each so many messages, late by so many cycles; and
+    """Each message as late as G2 allows, in ticks; a beacon before every `every` messages, late by some cycles; and
     the ticks at which the messages were sent."""
     motes, frames, sent = Motes(SETUP, START), [], []
     for number, delay in enumerate(delays):

@@ -218,7 +218,7 @@ def test_a_testbed_can_be_closed_before_it_is_ready(tmp_path, monkeypatch):
 
 
 def test_ctrl_c_at_the_terminal_does_not_reach_the_testbed(tmp_path, monkeypatch):
-    """It is told to end when all has been taken from it; before, its end would look like a lost line."""
+    """It is ended when all has been taken from it; before, its end would look like a lost line."""
     program = tmp_path / "fake.py"
     program.write_text("import os, sys; print('session', os.getsid(0), file=sys.stderr)")
     monkeypatch.setattr(testbed_source, "COMMAND", (sys.executable, str(program)))
