@@ -1,4 +1,4 @@
-"""A station with a key, among honest, forged and replayed frames: the honest ones are delivered as if there were no others."""
+"""A station with a key, among honest, forged and replayed frames: the honest ones are delivered as if without others."""
 
 from __future__ import annotations
 
@@ -440,7 +440,7 @@ def test_what_was_lost_while_a_mote_had_no_time_is_not_counted() -> None:
 
 
 def test_a_copy_that_took_long_is_late_and_no_strangers() -> None:
-    """Of a health report after a newer one, of data after the window of its clock; and data that was not heard before."""
+    """Of a health report after a newer one, of data after the window of its clock; and new data."""
     network = deployment()
     layout = layout_of(network)
     seal, window = Seal(KEY, layout), layout.stamp.modulus << layout.tick_log2

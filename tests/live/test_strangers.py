@@ -172,7 +172,7 @@ def relayed(frames: list[tuple[int, Message]]) -> list[tuple[int, Message]]:
 
 
 def test_whoever_sends_the_next_number_first_drops_no_message(tmp_path):
-    """Both are kept and reported, copies of both are dropped, and the order stays right; the table has the same rows."""
+    """Both are kept and shown, copies of both are dropped, and the order stays right; the table has the same rows."""
     frames = [*honest(300), *imitations(300), *relayed(honest(300)), *relayed(imitations(300))]
     station, found = logged(tmp_path, pairs(frames))
     delivered = [item for item in found if isinstance(item, Delivered)]
