@@ -169,7 +169,7 @@ def check(run_log, name, raw, command):
 @pytest.mark.few(5)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_log_ends_a_command_in_a_traceback(run_log, command):
-    """Each log goes to every seventh command, to slow ones fewer; `make test-all` tries them all."""
+    """Each log goes to every seventh command, to slow ones fewer; the wide test tries them all."""
     step = SLOW.get(command, 7)
     for name, raw in list(odd_logs(run_log))[list(COMMANDS).index(command) % step :: step]:
         check(run_log, name, raw, command)
