@@ -72,7 +72,7 @@ def test_a_poisoned_table():
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("keyed", "timed"),
-    [(False, False), *(pytest.param(keyed, True, marks=pytest.mark.wide) for keyed in (False, True))],
+    [(False, False), (False, True), (True, True)],
 )
 def test_a_station_that_is_full_does_not_grow(monkeypatch, keyed, timed):
     """Two motes, each of which has booted eight times within the first half of the line."""
