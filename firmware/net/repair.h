@@ -26,7 +26,8 @@
 /** A gateway has handed a data message up. */
 void repair_on_arrival(const radio_message_t *message);
 
-/** Put the list into a beacon that we send at local time `now`. After the root's in a window it begins anew.
+/** Put the list into a beacon that we send at local time `now`. The root's list starts empty after its beacon
+ * in a window.
  */
 void repair_fill(uint8_t *beacon, uint32_t now);
 

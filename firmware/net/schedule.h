@@ -87,14 +87,8 @@ uint8_t schedule_round(void);
 uint8_t schedule_our_round(void);
 
 /** Whether the window is an urgent one. */
-#if SCHEDULE_URGENT
-bool schedule_urgent(void);
-#else
-static inline bool schedule_urgent(void)
-{
-    return false;
-}
-#endif
+#define schedule_urgent() (SCHEDULE_URGENT && schedule_is_urgent())
+bool schedule_is_urgent(void);
 
 /** The number of the window that is open, or opens next, modulo 256; of an urgent one, that of the window
  * before it. */

@@ -1,6 +1,6 @@
-/* What comes in: the times of delimiters, which interrupts queue, and the frames, which the loop takes out of
- * the chip. A frame and its time reach us separately, and each may be lost without the other: this file
- * brings them together. */
+/* Receiving: the times of delimiters, which interrupts queue, and the frames, which the loop takes out of the
+ * chip. A frame and its time reach us separately, and each may be lost without the other: this file brings
+ * them together. */
 #include <string.h>
 
 #include "cc2420.h"
@@ -153,7 +153,7 @@ typedef enum {
     FRAME_CRC,
     FRAME_GARBAGE,
     FRAME_MISTIMED,  /* no time for the frame behind it: the times are off by one */
-    FRAME_LOST_STEP, /* what is in the chip does not begin where a frame does */
+    FRAME_LOST_STEP, /* the bytes in the chip do not begin with a frame */
 } frame_t;
 
 static frame_t fill_heard(const uint8_t *frame, radio_heard_t *heard)
