@@ -34,8 +34,8 @@ void repair_fill(uint8_t *beacon, uint32_t now);
 /** We follow a beacon of the root: messages of ours that its list lacks go out again. */
 void repair_on_beacon(const uint8_t *beacon, uint32_t now);
 
-/** A data message will not go out any more as it is. Keep a copy, if it is ours and may have to go out again.
- * */
+/** A data message will not go out any more as it is. Keep a copy, if it is ours and may have to go out
+ * again. */
 void repair_keep(const outbox_frame_t *frame);
 
 static inline bool repair_is_kept(const outbox_frame_t *frame)

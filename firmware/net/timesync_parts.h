@@ -13,8 +13,7 @@
 
 enum {
     QUICK_BEACONS = 8, /* of the root's, at its start */
-    /* a root that adopts a time goes on this far ahead of the number heard: others may have heard newer ones
-     * */
+    /* a root that adopts a time goes on this far ahead of the number heard: others may have newer ones */
     SEQUENCE_LEAP = 16,
 };
 

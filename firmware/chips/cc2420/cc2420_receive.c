@@ -17,8 +17,8 @@ enum {
     FRAME_BYTES = CW_AIR_HEADER + CAUSEWAY_PAYLOAD_LIMIT,
 };
 
-/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the only frame in the chip then.
- * */
+/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the only frame in the
+ * chip then. */
 static volatile uint32_t fifop_time;
 static volatile cw_flag_t fifop_rose; /* since a frame was read */
 static cw_flag_t
