@@ -143,7 +143,7 @@ def lines_read(items: Iterable[CapturedPacket | CaptureFault]) -> tuple[int, int
 
 
 def no_capture(items: Sequence[CapturedPacket | CaptureFault], form: str) -> str | None:
-    """Why this is no capture, if most of its lines are no packet: some lines of any digits look like one by chance."""
+    """The reason if most lines are not packets. A few lines of any digits look like a packet by chance."""
     good, alien = lines_read(items)
     if alien <= good:
         return None
@@ -169,7 +169,7 @@ def _hex_lines(raw: bytes) -> list[tuple[int, bytes | CaptureFault]]:
 
 def _serial(pieces: Sequence[tuple[int, bytes | CaptureFault]]) -> Iterator[CapturedPacket | CaptureFault]:
     decoder, line = FrameDecoder(), 0
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     for line, piece in pieces:
         if isinstance(piece, CaptureFault):
             yield piece
@@ -180,9 +180,9 @@ def _serial(pieces: Sequence[tuple[int, bytes | CaptureFault]]) -> Iterator[Capt
             except PacketError as error:
                 yield CaptureFault(str(error), line, "no packet")
         if line:
-            yield from _drops(decoder.counters, told, line)
+            yield from _drops(decoder.counters, reported, line)
     decoder.close()
-    yield from _drops(decoder.counters, told, line)
+    yield from _drops(decoder.counters, reported, line)
 
 
 def _packets(raw: bytes) -> Iterator[CapturedPacket | CaptureFault]:
@@ -196,11 +196,11 @@ def _packets(raw: bytes) -> Iterator[CapturedPacket | CaptureFault]:
             yield CaptureFault(str(error), number, "no packet", alien=True)
 
 
-def _drops(counters: FrameCounters, told: Counter[str], line: int) -> Iterator[CaptureFault]:
+def _drops(counters: FrameCounters, reported: Counter[str], line: int) -> Iterator[CaptureFault]:
     """What the decoder has dropped since the last call: on a line of text, or in all of a binary stream."""
     for name, drop in counters.drops().items():
-        count, size = drop.count - told[name], drop.bytes - told[name + " bytes"]
-        told[name], told[name + " bytes"] = drop.count, drop.bytes
+        count, size = drop.count - reported[name], drop.bytes - reported[name + " bytes"]
+        reported[name], reported[name + " bytes"] = drop.count, drop.bytes
         what = _DROPPED[name]
         if count:
             often = "" if line and count == 1 else f"{many(count, 'time')}, "

@@ -234,7 +234,7 @@ def _stamp(stamp: StampLayout) -> list[Define]:
         defines.append((f"{name.upper()}_BIT", field.offset if field else 0, notes.get(name, "")))
         defines.append((f"{name.upper()}_WIDTH", field.bits if field else 0, "" if field else "not carried"))
     defines += [
-        ("STAMP_VARIABLE", int(stamp.is_variable), "1: its length tells how many items it has"),
+        ("STAMP_VARIABLE", int(stamp.is_variable), "1: its length gives the number of items"),
         ("STAMP_BYTES_LEAST", stamp.least_size, "STAMP_BYTES is the most"),
         ("STAMP_HEAD_BITS", stamp.bits_of(0) if stamp.item else stamp.bits, "before the first item"),
         ("ITEM_BITS", stamp.bits_of(1) - stamp.bits_of(0) if stamp.most else 0, "of one item"),

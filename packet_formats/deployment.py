@@ -252,8 +252,8 @@ def _refuse_too_long(table: _Table, tick_log2: int, epsilon: int, delta: int) ->
     if hours > LONGEST_HOURS:
         key, value = ("delta", delta) if delta >= epsilon else ("epsilon", epsilon)
         reason = (
-            f"delta + epsilon would be {hours:.1f} hours, and a mote's clock tells times apart up to "
-            f"{LONGEST_HOURS} hours: with tick_log2 = {tick_log2} they may be "
+            f"delta + epsilon would be {hours:.1f} hours, and a mote's clock orders times up to "
+            f"{LONGEST_HOURS} hours apart: with tick_log2 = {tick_log2} they may be "
             f"{int(LONGEST_HOURS * 3600 / tick_seconds)} ticks together"
         )
         raise DeploymentError(table.key(key), value, reason)

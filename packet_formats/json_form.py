@@ -132,18 +132,18 @@ def _age_of(code: int, layout: DataLayout) -> dict[str, Any]:
     before."""
     if not layout.has_age:
         return {}
-    told = {"age_ms": layout.age_ms(code), "age_or_more": is_or_more(code), "again": is_again(code)}
-    return {"age": code} | told
+    derived = {"age_ms": layout.age_ms(code), "age_or_more": is_or_more(code), "again": is_again(code)}
+    return {"age": code} | derived
 
 
 def message_from_plain(plain: Any, layout: DataLayout) -> Message:
     if not isinstance(plain, Mapping):
         raise FormatError("message must be an object")
     message = _message_from_plain(plain, layout)
-    told = message_to_plain(message, layout)
+    computed = message_to_plain(message, layout)
     for key in DERIVED:
-        if key in plain and plain[key] != told.get(key):
-            raise FormatError(f"{key} differs from what it is computed of; leave it out")
+        if key in plain and plain[key] != computed.get(key):
+            raise FormatError(f"{key} differs from the computed value; leave it out")
     return message
 
 

@@ -88,7 +88,7 @@ class StampLayout:
 
     @property
     def entry_max(self) -> int:
-        """The top code of an entry: "this many or more"; 0 when there are no entries."""
+        """The top code of an entry: "this many or more"; 0 without entries."""
         return (1 << self.entry_bits) - 1
 
     @property
@@ -318,7 +318,7 @@ class DataLayout:
 
     @property
     def bundle_bytes(self) -> int:
-        """Bytes of two messages in one frame (packet_formats/bundles.py); 0 where that is not done."""
+        """Bytes of two messages in one frame (`messages.parts_of`); 0 where that is not done."""
         both = 2 * self.length
         fit = both <= self.limit and len(self.items_in) == 1
         return both if self.schedule and fit else 0

@@ -1,7 +1,7 @@
 """Causeway's messages: construct definitions, and the plain values that the rest of the program sees.
 
-A frame is read only when its TinyOS version, group, AM type and exact length match; anything else comes back
-as `Unknown` with the reason, "another layout or another application", and not a byte of it is interpreted.
+A frame is read only when its TinyOS version, group, AM type and exact length match; any other frame
+gives `Unknown` with the reason, "another layout or another application", and none of its bytes are interpreted.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from construct import (
 from packet_formats.layout import DataLayout
 from packet_formats.phrases import many
 from packet_formats.records import (
+    BUNDLE_TYPE,
     RECORDS,
     SEALED,
     Health,
@@ -59,7 +60,7 @@ class Data:
     saturated: bool = False
     complete: bool = False  # the receipts name every message received since the last send
     boot: int = 0  # boot count modulo 8
-    hops: int = 0  # how many more times a relay may pass it on; 3: three or more, not counted down
+    hops: int = 0  # how many more times a relay may forward it; 3: three or more, not counted down
     receipts: tuple[tuple[int, int], ...] = ()  # (source, sequence), used slots only
     data: bytes = b""
     mic: bytes = b""  # of a network with a key; else empty
@@ -154,6 +155,14 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
     payload, more = split_record(message.data, record, layout)
     parsed = RECORD_STRUCT[record, layout.byteorder].parse(payload)
     return record(**{member.name: parsed[member.name] for member in members(record)}, **more)
+
+
+def parts_of(message: ActiveMessage, layout: DataLayout) -> tuple[ActiveMessage, ...]:
+    """The two data messages of a bundle, as if each had come by itself; any other message unchanged."""
+    if message.type != BUNDLE_TYPE or not layout.bundle_bytes or len(message.data) != layout.bundle_bytes:
+        return (message,)
+    first, second = message.data[: layout.length], message.data[layout.length :]
+    return tuple(replace(message, type=layout.am_type, data=data) for data in (first, second))
 
 
 def split_record(payload: bytes, record: type[Record], layout: DataLayout) -> tuple[bytes, dict[str, Any]]:

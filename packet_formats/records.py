@@ -155,7 +155,7 @@ class StartCause(IntEnum):
 
 
 _START_WORDS = {
-    StartCause.UNKNOWN: "cause not told",
+    StartCause.UNKNOWN: "cause not reported",
     StartCause.POWER_ON: "power-on",
     StartCause.BROWN_OUT: "brown-out",
     StartCause.WATCHDOG: "watchdog, its program hung",
@@ -320,7 +320,7 @@ class Idle(TimeFlags):
     time: int = _integer("u32", "network time up to which this gateway has nothing more to send up")
 
 
-BUNDLE_TYPE = 0x78  # AM type of two data messages in one frame: packet_formats/bundles.py
+BUNDLE_TYPE = 0x78  # AM type of two data messages in one frame: messages.parts_of
 
 Record = Beacon | Heard | Health | Status | Downlink | Arrived | Taken | Proof | Idle
 RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived, Taken, Idle)

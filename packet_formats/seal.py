@@ -5,10 +5,8 @@ with its hops cleared, since relays count them down. The header holds what the m
 hash, the root epoch and the whole network time, of which the stamp has only the low bits. So a message replayed
 after its window is refused, at no cost in bytes.
 
-Here cycles have 37 bits or more: the network's 32, and above them the round, how often those have come round in this
-epoch. Who has more bits than that may leave them: they are cut off.
-
-`Seal` works on one message, `mics` on arrays: block after block, one call of AES for that block of all messages.
+Here cycles have 37 bits or more: the network's 32, and above them the round, how often those have wrapped in this
+epoch. Higher bits are ignored.
 """
 
 from __future__ import annotations
@@ -16,9 +14,6 @@ from __future__ import annotations
 from dataclasses import replace
 from struct import Struct
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from packet_formats.keys import Key
 from packet_formats.layout import DataLayout
@@ -47,49 +42,33 @@ NO_EXTRA = bytes(MIC_BYTES)
 TIME_BITS = 32
 ROUNDS = 1 << ROUND_BITS
 NUMBERS = 1 << 16  # of commands
-Bytes = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 
 _AT = {(record, m.name): m.offset for record in (Health, Downlink) for m in members(record)}
 HEALTH_FLAGS_AT, DOWNLINK_HOPS_AT = _AT[Health, "flags"], _AT[Downlink, "hops"]
 
 
-def _encryptor(key: Key) -> Any:
-    """AES-128 of any number of whole blocks, each by itself."""
-    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # the extra `security`
-
-    return Cipher(algorithms.AES(key.secret), modes.ECB()).encryptor()
-
-
 class Seal:
-    """Makes and checks the MICs of a network. Not for two threads at once."""
+    """Makes and checks the MICs of a network."""
 
     def __init__(self, key: Key, layout: DataLayout) -> None:
-        self._encrypt = _encryptor(key).update
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES  # the extra `security`
+        from cryptography.hazmat.primitives.cmac import CMAC
+
+        self._keyed = CMAC(AES(key.secret))
         self.layout, self._hash = layout, layout.hash
-        subkey = int.from_bytes(self._encrypt(bytes(BLOCK)), "big")
-        self._whole, self._padded = _doubled(subkey), _doubled(_doubled(subkey))
         names = [field.name for field in layout.stamp.fields_of(layout.stamp.least)]
         self._clock_field = names.index("clock") if "clock" in names else None
-        self._data_bits = data_bits(layout)
+        # How many bits of the time a data message's MIC covers, without its round.
+        self._data_bits = TIME_BITS - (layout.tick_log2 if layout.stamp.clock_bits else UNCLOCKED_SHIFT)
 
     def __repr__(self) -> str:
         return f"Seal(layout {self._hash:#010x})"
 
-    # ---- CMAC ----
-
     def cmac(self, message: bytes) -> bytes:
         """AES-128-CMAC of a message: 16 bytes."""
-        rest = len(message) % BLOCK
-        last_key = self._padded if rest or not message else self._whole
-        if rest or not message:
-            message += b"\x80" + bytes(BLOCK - 1 - rest)
-        state, end = 0, len(message) - BLOCK
-        for at in range(0, end, BLOCK):
-            block = state ^ int.from_bytes(message[at : at + BLOCK], "big")
-            state = int.from_bytes(self._encrypt(block.to_bytes(BLOCK, "big")), "big")
-        block = state ^ last_key ^ int.from_bytes(message[end:], "big")
-        return bytes(self._encrypt(block.to_bytes(BLOCK, "big")))
+        one = self._keyed.copy()
+        one.update(message)
+        return one.finalize()
 
     def header(self, type_: int, epoch: int, time: int, node: int, extra: bytes = NO_EXTRA) -> bytes:
         return HEADER.pack(type_, epoch, self._hash, time, node, extra)
@@ -212,11 +191,6 @@ def command_time(cycles: int) -> int:
     return cycles >> COMMAND_SHIFT
 
 
-def data_bits(layout: DataLayout) -> int:
-    """How many bits of the time a data message's MIC covers, without its round."""
-    return TIME_BITS - (layout.tick_log2 if layout.stamp.clock_bits else UNCLOCKED_SHIFT)
-
-
 def round_at(time: int, cycles: int) -> int:
     """The round in which the network's 32 bits of time read `time`, less than half a round from `cycles`."""
     half = 1 << TIME_BITS - 1
@@ -238,87 +212,3 @@ def reading_window(layout: DataLayout, sent: Any, tick: Any, late: int) -> tuple
     whole = tick + (sent - tick + wrap // 2) % wrap - wrap // 2
     first = whole - layout.lead - late
     return first, first + layout.stamp.modulus - 1
-
-
-def _doubled(value: int) -> int:
-    """RFC 4493's step from one subkey to the next."""
-    return (value << 1 & (1 << 128) - 1) ^ (0x87 if value >> 127 else 0)
-
-
-# ---- Many messages ----
-
-
-def mics(key: Key, covered: Bytes, lengths: Ints) -> Bytes:
-    """The MICs, one a row, of many covered texts: rows of bytes, zero beyond their lengths, none of which is 0."""
-    encrypt = _encryptor(key).update
-    subkey = int.from_bytes(encrypt(bytes(BLOCK)), "big")
-    whole, padded = (
-        np.frombuffer(value.to_bytes(BLOCK, "big"), np.uint8)
-        for value in (_doubled(subkey), _doubled(_doubled(subkey)))
-    )
-    count, rows = len(covered), np.arange(len(covered))
-    blocks = -(-lengths // BLOCK)
-    text = np.zeros((count, int(blocks.max(initial=1)) * BLOCK), np.uint8)
-    text[:, : covered.shape[1]] = covered[:, : text.shape[1]]
-    partial = lengths % BLOCK != 0
-    text[rows[partial], lengths[partial]] = 0x80
-    last = (blocks - 1)[:, None] * BLOCK + np.arange(BLOCK)
-    text[rows[:, None], last] ^= np.where(partial[:, None], padded, whole)
-    state = np.zeros((count, BLOCK), np.uint8)
-    for block in range(text.shape[1] // BLOCK):
-        mixed = state ^ text[:, block * BLOCK : (block + 1) * BLOCK]
-        done = np.frombuffer(encrypt(mixed.tobytes()), np.uint8).reshape(count, BLOCK)
-        state = np.where((block < blocks)[:, None], done, state)
-    return state[:, :MIC_BYTES]
-
-
-def headers(layout: DataLayout, type_: int, epochs: Ints, times: Ints, nodes: Ints, rounds: Ints) -> Bytes:
-    """The headers that MICs cover, one a row."""
-    wire = np.zeros(
-        len(epochs), np.dtype([(n, f"<u{s}") for n, s in zip("tehmnx", (1, 1, 4, 4, 2, 4), strict=True)])
-    )
-    wire["t"], wire["h"] = type_, layout.hash
-    wire["e"], wire["m"], wire["n"], wire["x"] = epochs, times, nodes, rounds
-    return wire.view(np.uint8).reshape(len(wire), BLOCK)
-
-
-def data_mics(
-    key: Key,
-    layout: DataLayout,
-    rows: NDArray[np.void],
-    payload: Bytes,
-    lengths: Ints,
-    epochs: Ints,
-    times: Ints,
-) -> Bytes:
-    """The MICs that data messages should have: `rows` as decoded from `payload`, and `times` as `bulk_times` gives."""
-    synced, bits = rows["in_sync"].astype(np.int64), data_bits(layout)
-    times, nodes = times * synced, rows["source"].astype(np.int64)
-    rounds = (times >> bits) % ROUNDS
-    head = headers(layout, layout.am_type, epochs * synced, times % (1 << bits), nodes, rounds)
-    body = payload[:, : layout.length].copy()
-    body[:, layout.flags_at] &= HOPS_CLEARED
-    body[np.arange(body.shape[1]) >= (lengths - layout.mic)[:, None]] = 0
-    return mics(key, np.concatenate((head, body), axis=1), lengths - layout.mic + BLOCK)
-
-
-def bulk_times(layout: DataLayout, rows: NDArray[np.void], cycles: Ints, offset: int = 0) -> Ints:
-    """`Seal.data_times` of many messages; `offset` names a neighbouring window: -1, 0 or 1."""
-    if not layout.stamp.clock_bits:
-        return ((cycles >> UNCLOCKED_SHIFT) + offset) % (1 << data_bits(layout) + ROUND_BITS)
-    latest, modulus = (cycles >> layout.tick_log2) + layout.lead, layout.stamp.modulus
-    likeliest = latest - (latest - rows["clock"].astype(np.int64)) % modulus
-    return np.asarray((likeliest + offset * modulus) % (1 << data_bits(layout) + ROUND_BITS))
-
-
-def health_mics(key: Key, layout: DataLayout, rows: NDArray[np.void], payload: Bytes, rounds: Ints) -> Bytes:
-    """The MICs that health records should have, if their times are of these rounds."""
-    at, nothing = mic_at(Health), np.zeros(len(rows), np.int64)
-    head = headers(
-        *(layout, Health.AM_TYPE, rows["epoch"].astype(np.int64), nothing, rows["source"].astype(np.int64)),
-        np.where(rows["flags"] & 1, rounds, 0),
-    )
-    body = np.delete(payload, np.s_[at : at + layout.mic], axis=1)
-    body[:, HEALTH_FLAGS_AT] &= HOPS_CLEARED
-    covered = np.concatenate((head, body), axis=1)
-    return mics(key, covered, np.full(len(rows), covered.shape[1], np.int64))

@@ -65,7 +65,7 @@ class Causes(NamedTuple):
     newest_first: bool = False
 
 
-NOTHING_TOLD = Causes()
+NO_CAUSES = Causes()
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -79,7 +79,7 @@ class Node:
     arrived: bool = False
     heard: int = 0
     time: int = 0  # when it was sent, as far as is known
-    told: Causes = NOTHING_TOLD
+    named: Causes = NO_CAUSES
     complete_receipts: bool = False
     causes: dict[Node, str] = field(default_factory=dict)
     effects: list[Node] = field(default_factory=list)
@@ -108,8 +108,8 @@ class Node:
 Growth = tuple[Node, dict[int, int]]  # a message, and the entries of its vector that grew, as they were
 
 
-class Teller(Protocol):
-    """What the graph asks of a scheme. `reach`: the most ticks by which a cause may seem younger than its effect."""
+class StampScheme(Protocol):
+    """The scheme as the graph needs it. `reach`: the most ticks by which a cause may seem younger than its effect."""
 
     @property
     def reach(self) -> int: ...
@@ -128,8 +128,8 @@ class SureGraph:
     messages that were on their way at the same time have arrived.
     """
 
-    def __init__(self, teller: Teller, motes: int, patience: int, window: int) -> None:
-        self._teller, self._motes, self._window, self._patience = teller, motes, window, patience
+    def __init__(self, scheme: StampScheme, motes: int, patience: int, window: int) -> None:
+        self._scheme, self._motes, self._window, self._patience = scheme, motes, window, patience
         self._chains: list[list[Node]] = [[] for _ in range(motes)]  # of each mote, by number
         self._booted = [LONG_AGO] * motes
         self._newest = [0] * motes
@@ -164,26 +164,26 @@ class SureGraph:
             node = Node(source, number, message.above, self._start(source, number))
             receipts, message = (), message._replace(in_sync=False)
         node.arrived, node.settled, node.heard, node.complete_receipts = True, False, heard, complete
-        node.time = self._teller.sent(message, heard) if message.in_sync else heard
+        node.time = self._scheme.sent(message, heard) if message.in_sync else heard
         self._unsettled.append(node)
         self._newest_heard = max(self._newest_heard, heard)
         if message.in_sync:
-            node.told = self._teller.causes(message, node.time)
+            node.named = self._scheme.causes(message, node.time)
         else:
-            gap = heard + self._teller.reach
-            node.told = Causes(gap=gap, own_gap=gap)
-        for mote, one in node.told.numbers:
+            gap = heard + self._scheme.reach
+            node.named = Causes(gap=gap, own_gap=gap)
+        for mote, one in node.named.numbers:
             self._name(node, mote, one, STAMP)
-        for alias in node.told.aliases:
+        for alias in node.named.aliases:
             self._want(node, alias)
-        if node.told.aliases and not node.lost:  # all are found: the names are not needed again
-            node.told = node.told._replace(aliases=())
+        if node.named.aliases and not node.lost:  # all are found: the names are not needed again
+            node.named = node.named._replace(aliases=())
         for mote, sequence in receipts:
             if mote < self._motes and self._newest[mote]:
                 self._name(node, mote, unwrap(sequence + 1, self._newest[mote] + AHEAD, ROUND), RECEIPT)
             elif mote < self._motes:
                 self._unheard[mote].append((node, sequence))
-        if message.in_sync and (called := self._teller.alias(message)) is not None:
+        if message.in_sync and (called := self._scheme.alias(message)) is not None:
             self._call(node, called)
         if not self._newest[source]:
             self._newest[source] = number
@@ -269,7 +269,7 @@ class SureGraph:
             _discard(self._wanted, alias[:2], (node, alias))
         if node.alias is not None:
             _discard(self._known, (node.source, node.alias), node)
-        node.effects.clear()  # a caller that keeps the node must not keep all its effects, too
+        node.effects.clear()  # a caller that keeps the node must not keep all its effects
         node.causes.clear()
         node.dropped = True
         chain = self._chains[node.source]
@@ -281,12 +281,12 @@ class SureGraph:
         if not 0 <= source < self._motes or source == node.source or number <= node.vector[source]:
             return
         if number > self._newest[source] + AHEAD or node.heard - self._booted[source] < self._patience:
-            node.doubt = node.time + self._teller.reach  # misread
+            node.doubt = node.time + self._scheme.reach  # misread
             return
         chain = self._chains[source]
         near = chain[max(_place_after(chain, number) - 1, 0)] if chain else None
         if near is None or number < near.above:
-            node.doubt = node.time + self._teller.reach  # of a boot that was never heard
+            node.doubt = node.time + self._scheme.reach  # of a boot that was never heard
             return
         self._link(node, self._place(source, number, near.above), how)
 
@@ -330,11 +330,11 @@ class SureGraph:
                 effect.causes[node] = STAMP
                 node.effects.append(effect)
 
-    # ---- What surely led to a message ----
+    # ---- Sure causes ----
 
     def _link(self, effect: Node, cause: Node, how: str) -> None:
         if cause.vector[effect.source] >= effect.number:
-            effect.doubt = effect.time + self._teller.reach  # a circle: one of the names was misread
+            effect.doubt = effect.time + self._scheme.reach  # a circle: one of the names was misread
             self.refused += 1
             return
         effect.causes.setdefault(cause, how)
@@ -359,40 +359,40 @@ class SureGraph:
                     waiting.append(effect)
                     yield effect, grown
 
-    # ---- What may have led to it ----
+    # ---- Possible causes ----
 
     def gap(self, node: Node) -> int:
         """The tick up to which its own causes may be incomplete, as far as is known now."""
         if not node.arrived:
             return LONG_AGO  # the messages that name it have the gap
-        told, gap = node.told, node.doubt
-        if told.unsure is None and not node.complete_receipts and told.gap > gap:
-            gap = told.gap
+        named, gap = node.named, node.doubt
+        if named.unsure is None and not node.complete_receipts and named.gap > gap:
+            gap = named.gap
         before, is_late = None, node.heard <= self._cut
         for cause, how in node.causes.items():
             if how == ORDER:
                 before = before or cause
-            elif not cause.arrived and (how == RECEIPT or not told.whole):
+            elif not cause.arrived and (how == RECEIPT or not named.whole):
                 is_late = True
         if before is not None and before.above != node.above:
             is_late = True  # it has forgotten what it had received
-        elif not told.whole and not (
+        elif not named.whole and not (
             node.sequence == 0 if before is None else before.arrived and before.number == node.number - 1
         ):
-            if told.own_gap > LONG_AGO:
-                gap = max(gap, told.own_gap)
+            if named.own_gap > LONG_AGO:
+                gap = max(gap, named.own_gap)
             else:
                 is_late = True
-        if node.lost and not told.whole:
+        if node.lost and not named.whole:
             gap = max(gap, *(self._latest(node, alias) for alias in node.lost))
-        return max(gap, node.time + self._teller.reach) if is_late else gap
+        return max(gap, node.time + self._scheme.reach) if is_late else gap
 
     def _latest(self, node: Node, alias: Alias) -> int:
         """The latest tick in which a missing message was sent: before each message that names it, and their causes."""
         namers = self._wanted.get(alias[:2], [])[-NAMERS:]
         latest = min((one.until for _, one in namers if one.until >= alias.since), default=alias.until)
-        if node.told.newest_first:
-            aliases = node.told.aliases
+        if node.named.newest_first:
+            aliases = node.named.aliases
             newer = [one[:2] for one in aliases[: aliases.index(alias)]]
             came = (
                 one.time
@@ -419,7 +419,7 @@ class SureGraph:
                 continue
             waiting.pop()
             if cause is not None:
-                one.doubt = max(one.doubt, one.time + self._teller.reach)
+                one.doubt = max(one.doubt, one.time + self._scheme.reach)
             if not one.settled:
                 self._close(one)
 
@@ -428,7 +428,7 @@ class SureGraph:
         self._link_older(node)
 
     def _link_older(self, node: Node) -> None:
-        """Link the messages that a mote sent before a named message that never arrived: they are causes, too."""
+        """Link the messages that a mote sent before a named message that never arrived: they are causes as well."""
         for alias in node.lost:
             if alias.at > LONG_AGO:
                 latest = reversed(self._chains[alias.source])
@@ -448,8 +448,8 @@ class CausalGraph(SureGraph):
     doubtful cause of a message that arrives later.
     """
 
-    def __init__(self, teller: Teller, motes: int, patience: int, wait: int, window: int) -> None:
-        super().__init__(teller, motes, patience, window)
+    def __init__(self, scheme: StampScheme, motes: int, patience: int, wait: int, window: int) -> None:
+        super().__init__(scheme, motes, patience, window)
         self._wait = wait
         self.settled: deque[Node] = deque()
 
@@ -462,8 +462,8 @@ class CausalGraph(SureGraph):
                 _raise(most, cause.doubtful)
         if gap > LONG_AGO:
             self._raise_to(most, gap, range(self._motes))
-        if node.told.unsure and not node.complete_receipts:
-            self._raise_to(most, node.told.gap, node.told.unsure)
+        if node.named.unsure and not node.complete_receipts:
+            self._raise_to(most, node.named.gap, node.named.unsure)
         most[node.source] = node.number
         shown = list(most)
         for source, number in enumerate(most):

@@ -81,8 +81,8 @@ class Out:
     def doubtful(self) -> dict[int, When]:
         """Motes of which more may have led to it than `until` says."""
         node, found = self.node, dict[int, When]()
-        if node is not None and node.told.unsure and not node.complete_receipts:
-            found = dict.fromkeys(node.told.unsure, (node.told.gap + 1,))
+        if node is not None and node.named.unsure and not node.complete_receipts:
+            found = dict.fromkeys(node.named.unsure, (node.named.gap + 1,))
         for alias in () if node is None else node.lost:  # what that mote had sent before is a cause, too
             found[alias.source] = max(found.get(alias.source, ()), (alias.at,))
         return found
@@ -122,7 +122,7 @@ class Doubts:
         until, node = out.until, out.node
         if until > self._others:
             self._raise(out.name.source, until)
-        if node is not None and (node.lost or node.told.unsure):
+        if node is not None and (node.lost or node.named.unsure):
             for mote, until in out.doubtful().items():
                 self._about[mote] = max(self._about.get(mote, ()), until)
 

@@ -18,10 +18,9 @@ from basestation.causality.order import Message, key
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import find_violations
 from basestation.deployed import promises_order, timed_scheme_of
-from packet_formats.bundles import parts_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.messages import Data, decode_message
+from packet_formats.messages import Data, decode_message, parts_of
 from packet_formats.records import Arrived, Beacon, Taken
 
 from . import node_times

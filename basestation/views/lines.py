@@ -45,6 +45,9 @@ class TextRow(NamedTuple):
     text: str
     style: str | None = None
 
+    def line(self, wall_ns: int) -> str:
+        return f"{shown_time(wall_ns)}  {self.kind:<9}  {self.subject:>8}  {self.text}"
+
 
 def row_of(happening: Happening, layout: DataLayout | None = None) -> TextRow | None:
     """The line for an event; None for an event that the views do not show. `layout` decodes a message's data."""
@@ -189,8 +192,7 @@ class LinesView:
             return
         row = row_of(happening, self._layout)
         if row is not None:
-            line = f"{shown_time(happening.wall_ns)}  {row.kind:<9}  {row.subject:>8}  {row.text}"
-            self._write(line, row.style)
+            self._write(row.line(happening.wall_ns), row.style)
 
     def _is_news(self, strange: Strange) -> bool:
         """Whether no packet of this gateway was shown with this reason. The summary counts all packets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -19,6 +19,7 @@ from textual.widgets import Footer, Static
 
 from basestation.live.counters import GatewayView, HeldView, MoteView, OrderView, Snapshot
 from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, Tentative
+from basestation.live.runner import Stage
 from basestation.views.dialogs import Help, PolicyQuestion, Proposal, Question
 from basestation.views.lines import (
     row_of,
@@ -49,14 +50,6 @@ MOTES_MOST = 88  # columns: a mote with all its figures
 STEADY = 25  # pictures for which the queue keeps its height, so that the screen does not jump
 
 Item = TypeVar("Item", Arrived, Delivered, HeldView)
-
-
-class Shown(Protocol):
-    """The part of a `Stage` that the view needs."""
-
-    def snapshot(self) -> Snapshot: ...
-
-    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None: ...
 
 
 # Sends a setting, in words such as "blink all", to a mote. The answer is for the user.
@@ -108,7 +101,7 @@ class TerminalView(App[None]):
 
     def __init__(
         self,
-        stage: Shown | None = None,
+        stage: Stage | None = None,
         final: bool = False,
         layout: DataLayout | None = None,
         order: Order | None = None,
@@ -536,5 +529,4 @@ def chosen_news(news: Sequence[Happening], alarms: Sequence[Happening], height: 
 def news_line(item: Happening) -> Text:
     row = row_of(item)
     assert row is not None
-    text = f"{shown_time(item.wall_ns)}  {row.kind:<9}  {row.subject:>8}  {row.text}"
-    return Text(text, row.style or "", overflow="ellipsis", no_wrap=True)
+    return cut(Text(row.line(item.wall_ns), row.style or ""))

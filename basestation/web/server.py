@@ -32,11 +32,10 @@ from basestation.live.runner import Stage
 from basestation.sources.tcp import crowd
 from basestation.web import trial
 from basestation.web.access import Access, Guard, Receive, Scope, Send, answer_error
-from basestation.web.connections import BACKLOG, Connection
 from basestation.web.feed import Feed, FeedView, Row, hello_of, picture_of
 from basestation.web.rows import BATCH, MOST, RowStore, encode, event
 from basestation.web.trial import RecentLines
-from basestation.web.viewers import VIEWERS, Ring, Viewer
+from basestation.web.viewers import BACKLOG, VIEWERS, Connection, Ring, Viewer
 from packet_formats.schemes import LEDGER, PHI_POLICIES, refusal
 
 T = TypeVar("T")

@@ -54,6 +54,7 @@ from basestation.simulator.simulation import build_named, build_scheme, generate
 from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
+from packet_formats.framing import crc16
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Beacon, Health, Heard, size
 from packet_formats.schemes import descriptor
@@ -116,6 +117,19 @@ class Play:
     @property
     def records(self) -> int:
         return PLACES * len(self.arrivals)
+
+
+_CRC16_OF_BYTE = np.array([crc16(bytes([byte])) for byte in range(256)], np.uint16)
+
+
+def _payload_crc16(frames: Frames) -> NDArray[np.uint16]:
+    """The `framing.crc16` of every payload."""
+    crc = np.zeros(len(frames), np.uint16)
+    for column in range(frames.payload.shape[1]):
+        high = (crc >> np.uint16(8)).astype(np.uint8)
+        stepped = crc << np.uint16(8) ^ _CRC16_OF_BYTE[high ^ frames.payload[:, column]]
+        crc = np.where(column < frames.length, stepped, crc)
+    return crc
 
 
 def play_of(world: WorldOptions = WORLD, scheme: str = "kn") -> Play:
@@ -207,7 +221,7 @@ def records_of(play: Play, turn: int, number: int) -> Written:
     numbers = number + np.arange(PLACES * len(arrivals)).reshape(-1, PLACES)
     content = np.zeros((len(arrivals), PLACES, WIDTH), np.uint8)
     lengths = np.zeros(numbers.shape, np.int64)
-    check = bulk.payload_crc16(replace(Frames.of_payloads(payload, layout), length=arrivals.length))
+    check = _payload_crc16(replace(Frames.of_payloads(payload, layout), length=arrivals.length))
     heard = _heard(layout, cycles, check, turn * len(arrivals), play.deployment.network.motes)
     kinds = np.full(len(arrivals), Heard.AM_TYPE, np.uint8)
     heard_lengths = np.full(len(arrivals), size(Heard), np.uint8)

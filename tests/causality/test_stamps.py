@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from basestation.causality.order import Message, Stamp, key
 from basestation.causality.schemes import TimedScheme
-from basestation.causality.schemes.hlc import HlcProgram
 from basestation.causality.schemes.kn import KnProgram
-from basestation.causality.schemes.shlc import ShlcProgram
 from tests.causality.oracles import ArrayStamp, Figure1, TextbookHlc, TextbookShlc, carried, least_modulus
 from tests.causality.runs import SEND, Run, legal_runs
 from tests.causality.timed import timed
@@ -384,9 +382,3 @@ def test_the_observer_cuts_at_its_bound(scheme, now, data):
         assert taken == read
     else:
         assert (taken.r, taken.top, taken.kn) == (read.r, now + scheme.lead, (0,) * scheme.entries)
-
-
-def test_programs_of_one_scheme():
-    assert isinstance(hlc_scheme("hlc", 1, 1).start(0), HlcProgram)
-    assert isinstance(hlc_scheme("shlc", 1, 1).start(0), ShlcProgram)
-    assert hlc_scheme("shlc", 10, 10, entry_max=7, carry="sum").bits == 8

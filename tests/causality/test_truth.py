@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import Violations, count_violations
+from tests.causality.kernels.streams import random_sends
 from tests.causality.oracles import brute_force, happened_before
 from tests.causality.runs import SEND, Run, legal_runs
 
@@ -30,12 +31,6 @@ def test_vector_clocks_say_what_the_graph_of_events_says(run):
     for effect in range(len(sends)):
         for cause in range(len(sends)):
             assert happened_before(sends[cause], sends[effect]) == (cause in causes[effect])
-
-
-def test_a_send_does_not_happen_before_itself():
-    a = Send(0, 1, (1, 0))
-    assert not happened_before(a, a)
-    assert not happened_before(a, Send(0, 1, (1, 0)))
 
 
 @given(run=legal_runs(100), data=st.data())
@@ -62,31 +57,13 @@ def test_violations_of_a_known_order():
     }
 
 
-def test_every_cause_from_one_mote_counts():
-    """b knows three sends of mote 0; two of them come after it, one is lost."""
-    a = [Send(0, i, (i, 0)) for i in (1, 2, 3)]
-    b = Send(1, 1, (3, 1))
-    assert count_violations([b, a[0], a[2]]) == Violations(
-        3, pairs=2, backward=2, forward=1, any=3, related_pairs=3
-    )
-    assert count_violations([b, a[2], a[1], a[0]]).pairs == 6
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_violations_of_long_runs_are_those_of_all_pairs(seed):
     """Shuffled near and far, with losses."""
-    random = Random(seed)
-    motes = 2 + seed % 4
-    truth, sends = VectorTruth(motes), []
-    for _ in range(80):
-        mote = random.randrange(motes)
-        if sends and random.random() < 0.5:
-            truth.on_receive(mote, random.sample(sends[-10:], 1))
-        sends.append(truth.on_send(mote))
-    reach = (2, 10, 100)[seed % 3]
-    place = {id(send): i + random.uniform(0, reach) for i, send in enumerate(sends)}
-    kept = [send for send in sends if random.random() < (1, 0.7)[seed % 2]]
-    order = sorted(kept, key=lambda send: place[id(send)])
+    random, reach = Random(seed), (2, 10, 100)[seed % 3]
+    sends = random_sends(random, motes=2 + seed % 4, count=80)
+    kept = [i for i in range(len(sends)) if random.random() < (1, 0.7)[seed % 2]]
+    order = [sends[i] for i in sorted(kept, key=lambda i: i + random.uniform(0, reach))]
     counted = count_violations(order)
     assert asdict(counted) == brute_force(order)
     assert counted.pairs > 0 or reach == 2
@@ -101,10 +78,3 @@ def test_the_order_of_the_sends_themselves_has_no_violation(run):
     counted = count_violations(sends_of(run))
     assert (counted.pairs, counted.backward, counted.forward, counted.any) == (0, 0, 0, 0)
     assert counted.related_pairs == sum(map(len, run.reachable()))
-
-
-def test_the_percentages_are_of_the_delivered():
-    percent = Violations(200, 30, 8, 4, 11, 600).percent()
-    assert percent == pytest.approx(
-        {"pairs": 15.0, "backward": 4.0, "forward": 2.0, "mean": 3.0, "any": 5.5, "related": 5.0}
-    )

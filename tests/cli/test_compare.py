@@ -74,7 +74,7 @@ def test_a_log_is_compared_as_it_is(tmp_path, monkeypatch):
     assert found["barrier"]["violations"]["pairs"] == 0 < found["none"]["violations"]["pairs"]
 
 
-def test_what_is_no_trace_is_a_fault(tmp_path):
+def test_a_folder_without_a_trace_is_a_fault(tmp_path):
     result = run(str(tmp_path))
     assert result.exit_code == 1
     assert "messages.parquet" in result.output

@@ -113,6 +113,7 @@ def payload_of(packet: bytes) -> str:
     return frame.data.hex()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_killed_base_station_has_logged_all_that_it_told_of(tmp_path, network, seed):
     assert survives(tmp_path, network, [SYNCS[seed]], seed) > 0

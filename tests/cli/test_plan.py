@@ -262,7 +262,7 @@ def test_a_rate_that_is_not_the_stock_app_s_is_said(tmp_path: Path) -> None:
     assert '-D MOTE_PERIOD=655360" pio run' in told("0.05")
 
 
-def test_urgent_windows_are_written_and_their_price_is_told(tmp_path: Path) -> None:
+def test_urgent_windows_are_written_and_their_price_is_shown(tmp_path: Path) -> None:
     toml = tmp_path / "field.toml"
     asked = [*YEAR, "--period-ms", "16000", "--urgent", "2"]
     result = CliRunner().invoke(command, [*asked, "--toml", str(toml), "--json"])

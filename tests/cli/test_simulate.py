@@ -313,7 +313,7 @@ def test_a_preset_is_some_readings():
     assert changed == rows("--scheme", "kn", "--preset", "measured")
 
 
-def test_delta_vector_puts_a_second_send_in_a_tick_off_unless_told_otherwise():
+def test_delta_vector_delays_a_second_send_in_a_tick_by_default():
     asked = ("--rate", "0.5", "--reading", "sends=any", "--scheme", "shlc", "--scheme", "delta-vector")
     asked += ("--epsilon", "5")  # B leaves shlc room to carry
     shlc, delta_vector = rows(*asked)

@@ -166,7 +166,7 @@ def test_every_option_reaches_the_scenario(stand_in, meadow, tmp_path):
     assert asked[0][1:3] == (1.0, None)
 
 
-def test_what_is_to_be_kept(stand_in, meadow, tmp_path):
+def test_files_to_keep_are_kept(stand_in, meadow, tmp_path):
     keep, log, capture = tmp_path / "kept", tmp_path / "log.jsonl", tmp_path / "ether.pcap"
     result = run(meadow, "--seconds", 2, "--keep", keep, "--truth", log, "--pcap", capture)
     assert result.exit_code == 0
@@ -188,7 +188,7 @@ def test_a_network_from_a_file(stand_in, meadow, tmp_path):
     )
 
 
-def test_motes_that_are_too_far_are_told(stand_in, meadow):
+def test_motes_that_are_too_far_are_reported(stand_in, meadow):
     result = run(meadow, "--seconds", 2, "--topology", "line", "--range", 9)
     assert "3 motes are more than the deployment's 3 hops away" in result.stderr
 

@@ -50,7 +50,7 @@ EXACT = ("history", "vector", "matrix", "kn", "hlc", "shlc")
 @pytest.mark.few(2)
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 @pytest.mark.parametrize("gateways", [1, 3])
-def test_who_is_exact_and_who_is_not(gateways, loss):
+def test_which_schemes_are_exact(gateways, loss):
     found = rows(WorldOptions(motes=8, messages=1000, loss=loss, delay="each", gateways=gateways))
     assert {name for name in EXACT if found[name].violations.pairs} == set()
     for name in ("none", "dpc1", "sequence", "scalar", "last-sender", "dpc2"):
@@ -65,7 +65,7 @@ def test_who_is_exact_and_who_is_not(gateways, loss):
     assert found["vector"].concurrent
 
 
-def test_who_waits_for_a_message_stops_without_a_time_to_give_up_in():
+def test_rules_that_never_give_up_get_stuck():
     found = rows(WorldOptions(motes=8, messages=400, loss=0.1), Terms(give_up=NEVER))
     for name in ("sequence", "scalar", "history", "vector", "matrix"):
         assert found[name].stuck > found[name].arrived / 2, name

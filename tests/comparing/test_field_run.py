@@ -9,7 +9,7 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Setting, make_scheme
 from basestation.comparing.catalogue import Terms
 from basestation.comparing.comparison import measure
-from basestation.comparing.lost_names import Chain, lost_names
+from basestation.comparing.field_run import Chain, lost_names
 from basestation.comparing.recorded_run import place_in, recorded_in
 from basestation.journal.field_truth import with_field_truth
 from basestation.traces.files import Trace
@@ -36,7 +36,7 @@ def barrier_log():
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["barrier", "vector", "delta-vector", "shlc"])
-def test_a_log_of_barrier_stamps_tells_what_is_waited_for(scheme, barrier_log):
+def test_a_log_of_barrier_stamps_shows_the_causes_that_rules_wait_for(scheme, barrier_log):
     """Causes that were lost are what a rule waits for: without them the barrier's hold was a fifth of this."""
     told, true = (measured(trace, scheme) for trace in barrier_log)
     assert told.hold_mean == pytest.approx(true.hold_mean, rel=0.2)

@@ -78,6 +78,7 @@ def found_itself(watched: Watched) -> None:
     watched.awake.clear()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("start", [0, WRAP - 100 * HZ], ids=["", "the clock wraps"])
 def test_each_level_sends_in_its_own_phase_and_nothing_after_the_end(deployment, start):
     watched = Watched(deployment, start)
@@ -117,6 +118,7 @@ def test_motes_sleep_and_everything_arrives(deployment):
     assert 0 < max(watched.awake.values()) < 0.04 * 96 * 64
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", ["shlc", "delta-vector"])
 def test_messages_encode_the_age_of_their_event(deployment, scheme):
     """The pauses between a mote's events are those of its timer, though its messages leave together, or, where a
@@ -150,13 +152,14 @@ class Lossy(Watched):
         self.world.loss = 0.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("compiler", "example", "repair"),
     [
         ("gcc", "micaz", True),
         ("clang", "micaz", True),  # it evaluates the right side of `|=` first
-        pytest.param("gcc", "mica2", True, marks=pytest.mark.wide),
-        pytest.param("gcc", "micaz", False, marks=pytest.mark.wide),
+        ("gcc", "mica2", True),
+        ("gcc", "micaz", False),
     ],
 )
 def test_what_the_gateway_missed_comes_again_once(compiler, example, repair, root, require_tool):
@@ -218,6 +221,7 @@ def test_a_gateway_and_a_mote_run_for_a_day(deployment):
     assert mote.in_sync
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", [False, True], ids=["", "key"])
 def test_what_waited_for_long_arrives(deployment, sealed, key):
     """A mote finds no network at first, and its oldest messages become older than an age can encode."""
@@ -350,13 +354,9 @@ def leds(watched: Watched) -> list[int]:
     return [mote.get("host_leds", ctypes.c_uint8) for mote in watched.motes]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("board", "key"),
-    [
-        ("micaz", False),
-        ("mica2", True),
-        *(pytest.param(*slow, marks=pytest.mark.wide) for slow in (("micaz", True), ("mica2", False))),
-    ],
+    ("board", "key"), [("mica2", True), ("micaz", False), ("micaz", True), ("mica2", False)]
 )
 def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(root, board, key):
     """However early in a period they are given: they wait at the gateway, and all obey while beacons are passed on."""
@@ -415,7 +415,7 @@ def all_ids(watched: Watched) -> set[int]:
     return {mote.id for mote in watched.motes}
 
 
-@pytest.fixture(params=[False, True], ids=["", "key"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.wide)], ids=["", "key"])
 def network(request, deployment, sealed):
     watched = Watched(sealed if request.param else deployment)
     found_itself(watched)
@@ -584,14 +584,14 @@ def in_urgent_windows(watched: Urgent, frames: list[int]) -> bool:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("board", "urgent_ms", "key", "start"),
     [
         ("micaz", 2000, False, WRAP - 100 * HZ),
-        *(
-            pytest.param(*each, 0, marks=pytest.mark.wide)
-            for each in (("micaz", 2000, True), ("mica2", 4000, False), ("mica2", 2000, False))
-        ),
+        ("micaz", 2000, True, 0),
+        ("mica2", 4000, False, 0),
+        ("mica2", 2000, False, 0),
     ],
 )
 def test_an_urgent_message_of_three_hops_is_there_in_its_time(root, board, urgent_ms, key, start):

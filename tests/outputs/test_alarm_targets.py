@@ -52,7 +52,7 @@ def test_a_command_gets_json_and_variables_and_no_shell(tmp_path):
     assert said == []
 
 
-def test_the_example_of_the_docs_and_of_the_help_tells_the_text(tmp_path, monkeypatch, root):
+def test_the_example_of_the_docs_and_of_the_help_gets_the_text(tmp_path, monkeypatch, root):
     (example,) = re.findall(
         r"--on-alarm ('command:.*')$", (root / "docs/reference/outputs.md").read_text(), re.MULTILINE
     )
@@ -132,7 +132,7 @@ def test_a_webhook_gets_what_its_route_wants_and_is_tried_again():
     assert said == []
 
 
-def test_a_webhook_that_hangs_or_is_down_delays_nobody_and_is_told_of_once(monkeypatch):
+def test_a_webhook_that_hangs_delays_no_alarm_and_is_reported_once(monkeypatch):
     monkeypatch.setattr(alarm_targets, "LIMIT_S", 0.2)
     web, said = WebReceiver(*[None] * 6), []
     sink = sink_for(f"http://127.0.0.1:{web.port}/", said)

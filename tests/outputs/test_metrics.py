@@ -22,8 +22,7 @@ from click.testing import CliRunner
 from basestation.cli import listen
 from basestation.live.happenings import Alarm
 from basestation.outputs import OutputError
-from basestation.outputs.metrics import MetricsOutput
-from basestation.outputs.scrape_server import AT_ONCE
+from basestation.outputs.metrics import AT_ONCE, MetricsOutput
 from tests.outputs.receivers import free_port, is_open
 from tests.outputs.test_example_files import queries
 from tests.outputs.test_mqtt import SETUP, run_of
@@ -52,10 +51,10 @@ def metrics() -> Iterator[MetricsOutput]:
     output.close()
 
 
-def test_who_hangs_or_goes_away_harms_nobody(
+def test_a_client_that_hangs_or_disconnects_harms_no_other(
     metrics: MetricsOutput, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("basestation.outputs.scrape_server._Handler.timeout", 0.1)
+    monkeypatch.setattr("basestation.outputs.metrics._Handler.timeout", 0.1)
     address = ("127.0.0.1", metrics.port)
     with contextlib.ExitStack() as stack:
         lines = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(40)]

@@ -142,7 +142,7 @@ def places(subscriber: Subscriber) -> list[int]:
     return [json.loads(text)["place"] for topic, text, _ in subscriber.found if topic.endswith("/message")]
 
 
-def test_a_broker_that_is_never_there_is_said_and_what_was_lost_too(mosquitto, monkeypatch):
+def test_a_broker_that_never_answers_is_reported_with_the_lost_items(mosquitto, monkeypatch):
     monkeypatch.setattr(outbox, "CLOSING_S", 0.1)
     monkeypatch.setattr(mqtt, "QUEUED", 20)
     said: list[str] = []

@@ -110,10 +110,11 @@ def data_messages(draw: st.DrawFn, layout: DataLayout) -> Data:
     ids, byte = st.integers(0, (1 << 8 * layout.source_bytes) - 1), st.integers(0, 255)
     own = (draw(ids), draw(byte))
     slot = st.tuples(ids, byte).filter(lambda receipt: receipt != own)
+    fields = layout.stamp.fields_of(draw(st.sampled_from(sorted(layout.items_in.values()))))
     return Data(
         source=own[0],
         sequence=own[1],
-        stamp=tuple(draw(st.integers(0, field.top)) for field in layout.stamp.fields),
+        stamp=tuple(draw(st.integers(0, field.top)) for field in fields),
         in_sync=draw(st.booleans()),
         saturated=draw(st.booleans()),
         complete=draw(st.booleans()),

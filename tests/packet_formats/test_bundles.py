@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from packet_formats.bundles import join, parts_of
 from packet_formats.deployment import load
 from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import parts_of
 from packet_formats.records import BUNDLE_TYPE
 from packet_formats.tinyos import ActiveMessage
 
@@ -23,7 +23,7 @@ def frame(layout: DataLayout, data: bytes) -> ActiveMessage:
 
 def test_each_message_comes_out_as_if_it_had_come_alone(layout: DataLayout) -> None:
     first, second = bytes(range(layout.length)), bytes(range(100, 100 + layout.length))
-    bundle = frame(layout, join(first, second, layout))
+    bundle = frame(layout, first + second)
     assert len(bundle.data) == layout.bundle_bytes <= layout.limit
     parts = parts_of(bundle, layout)
     assert [part.data for part in parts] == [first, second]

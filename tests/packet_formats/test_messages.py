@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from packet_formats.deployment import from_dict
 from packet_formats.json_form import message_from_plain, message_to_plain, packet_from_plain, packet_to_plain
-from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, layout_of
+from packet_formats.layout import PAYLOAD_LIMIT, layout_of
 from packet_formats.messages import (
     Data,
     FormatError,
@@ -20,18 +20,9 @@ from packet_formats.messages import (
 )
 from packet_formats.records import RECORDS, Beacon, Downlink, Health, Heard, Reason, Record, members, size
 from packet_formats.tinyos import ActiveMessage
-from tests.packet_formats.strategies import data_messages, fitted, layouts, records, tables
+from tests.packet_formats.strategies import data_messages, layouts, records, tables
 
 PAPER = layout_of(from_dict(tables(scheme="kn", entries=3, receipts=2)))
-
-
-@given(st.data())
-def test_data_round_trip(data: st.DataObject) -> None:
-    layout = data.draw(layouts())
-    message = data.draw(data_messages(layout))
-    packet = encode_message(message, layout)
-    assert len(packet.data) == layout.length
-    assert decode_message(packet, layout) == message
 
 
 @given(st.data())
@@ -51,14 +42,6 @@ def test_the_payload_is_where_the_layout_says(data: st.DataObject) -> None:
         + message.data
     )
     assert encode_data(message, layout) == expected
-
-
-@given(records(), layouts())
-def test_record_round_trip(record: Record, layout: DataLayout) -> None:
-    record = fitted(record, layout)
-    packet = encode_message(record, layout)
-    assert packet.type == record.AM_TYPE
-    assert decode_message(packet, layout) == record
 
 
 @given(records(), st.sampled_from(["little", "big"]))

@@ -9,11 +9,6 @@ from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_am, de
 from tests.packet_formats.strategies import packets
 
 
-@given(packets())
-def test_round_trip(packet: ActiveMessage | Ack) -> None:
-    assert decode_packet(encode_packet(packet)) == packet
-
-
 @pytest.mark.parametrize(
     ("frame", "expected"),
     [

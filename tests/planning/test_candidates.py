@@ -105,7 +105,7 @@ def test_the_choice_is_the_smallest_then_the_soonest() -> None:
     assert choice.hold_mean <= shortest + 1 / budget.clock.tick_ms  # less than a millisecond decides nothing
 
 
-def test_what_is_guaranteed_has_no_violation_seen() -> None:
+def test_guaranteed_stamps_have_no_violation() -> None:
     _, comparison = plan()
     sure = [row for row in comparison.measured if row.guaranteed]
     assert {row.candidate.layout.scheme for row in sure} == {"kn", "hlc", "shlc"}

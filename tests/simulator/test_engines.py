@@ -165,7 +165,7 @@ def test_the_smallest_and_a_large_network(motes):
         assert_engines_agree(stream, scheme, policies=[("cbd", 60), ("dapw", 60)])
 
 
-def test_a_package_that_nobody_may_write_to_still_compiles(monkeypatch):
+def test_a_read_only_package_still_compiles(monkeypatch):
     """numba refuses to cache where it finds no place to; the kernel then works without."""
     import numba
 

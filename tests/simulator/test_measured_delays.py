@@ -25,7 +25,7 @@ def world(seed=1, **changes):
     return WorldOptions(**base | {"seed": seed} | changes)
 
 
-def test_what_was_measured_is_what_happens():
+def test_measured_delays_are_those_of_the_stream():
     stream = engine.generate(world(delay_clock="global", reception="immediate"))
     senders = stream.sent_by[stream.arrival_message]
     assert set(senders) == {0, 1}

@@ -64,7 +64,7 @@ def test_the_mean_rate_is_the_one_asked_for(rate, second_send):
     assert stream.messages / (stream.motes * stream.sent_at.max()) == pytest.approx(rate, rel=0.05)
 
 
-def test_who_sends_once_a_tick_anyway_has_nothing_to_put_off():
+def test_one_send_a_tick_is_never_delayed():
     options = WorldOptions(messages=2000, rate=0.5)
     assert world_for(options, "delta-vector") == options
     waiting = replace(options, second_send="waits")
@@ -108,7 +108,7 @@ def test_several_turns_in_a_tick_have_the_same_cure():
     assert wrong(world_for(options, "delta-vector"), "delta-vector") == 0
 
 
-def test_a_comparison_puts_sends_off_for_those_who_need_it_alone():
+def test_a_comparison_delays_sends_only_for_schemes_that_need_it():
     options = replace(ANY_TIME, messages=1000, rate=0.5, epsilon=5)  # B leaves shlc room to carry
     rows = {
         row.scheme: row

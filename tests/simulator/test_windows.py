@@ -54,7 +54,7 @@ def test_clocks_never_go_back_and_keep_g1_and_g2() -> None:
     assert 0 < stream.messages - stream.arrivals < 0.2 * stream.messages
 
 
-def test_what_is_lost_comes_in_a_later_round() -> None:
+def test_lost_messages_arrive_in_a_later_round() -> None:
     delays = [
         run.stream.arrival_clock - run.stream.sent_at[run.stream.arrival_message]
         for run in (generate(NET), generate(replace(NET, loss=0.2)))

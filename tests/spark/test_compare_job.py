@@ -65,6 +65,7 @@ def test_a_scheme_that_sends_once_a_tick_has_a_world_of_its_own(by_job):
     assert found[0]["arrived"] != found[1]["arrived"] or found[0]["hold"] != found[1]["hold"]
 
 
+@pytest.mark.wide
 def test_spark_gives_the_same(tmp_path, by_job, spark):
     asked = [*SWEEP, "--scheme", "scalar", "--scheme", "shlc"]
     assert by_job(*asked, "--spark") == by_job(*asked, *ALONE)

@@ -123,6 +123,7 @@ def own_pid(_):
     return os.getpid()
 
 
+@pytest.mark.wide
 def test_processes_and_spark_write_the_same_bytes(tmp_path, spark):
     """Processes are started once, and end with the engine."""
     rough_journal(tmp_path / "whole", random.Random(9))

@@ -49,6 +49,7 @@ def same(one: Tally, other: Tally) -> bool:
     )
 
 
+@pytest.mark.wide
 @settings(max_examples=max(10, settings.default.max_examples // 4))
 @given(CASES)
 @example(Case(WorldOptions(motes=3, messages=80, epsilon=1, delta=1, rate=1.0), CALM, 7, []))

@@ -177,6 +177,7 @@ def test_the_tables_are_those_of_links_over_all_parts(tmp_path):
     assert found.total["lost"] > 100
 
 
+@pytest.mark.wide
 def test_killed_at_any_write_it_comes_to_the_same(tmp_path):
     long_log(tmp_path / "logs", 3, random.Random(2))
     long_log(tmp_path / "logs", 3, random.Random(3), "b")

@@ -53,7 +53,7 @@ def test_the_laws_differ():
 
 
 @pytest.mark.parametrize("missed", [False, True])
-def test_a_target_that_is_missed_is_told(missed):
+def test_a_missed_target_is_reported(missed):
     points = [
         Point(
             law, scheme, seed, target, target * (1.1 if missed and target == 0.5 else 0.9) + 0.001 * seed, 3.0

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from basestation.web.access import HEADERS
+
 PAGE = Path(__file__).resolve().parents[2] / "basestation" / "web" / "page"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 END = object()
 
 Row = dict[str, Any]
@@ -95,7 +93,7 @@ class StandIn:
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))
-                self.send_header("Content-Security-Policy", POLICY)
+                self.send_header("Content-Security-Policy", HEADERS["content-security-policy"])
                 self.end_headers()
                 self.wfile.write(body)
 

@@ -240,7 +240,7 @@ def test_viewers_that_reset_say_nothing(deployment: Deployment, capfd: pytest.Ca
 def test_connections_that_never_ask_neither_use_up_files_nor_keep_others_out(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("basestation.web.connections.CONNECTIONS", 5)
+    monkeypatch.setattr("basestation.web.viewers.CONNECTIONS", 5)
     with serve(deployment, SOURCE) as run, contextlib.ExitStack() as stack, run.stream() as events:
         assert next(events)[0] == "hello"
         for _ in range(40):
@@ -254,7 +254,7 @@ def test_connections_that_never_ask_neither_use_up_files_nor_keep_others_out(
 def test_a_connection_whose_request_does_not_come_is_ended(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("basestation.web.connections.REQUEST_SECONDS", 0.01)
+    monkeypatch.setattr("basestation.web.viewers.REQUEST_SECONDS", 0.01)
     with serve(deployment, SOURCE) as run:
         for asked in (b"", b"GET / HT", b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\nGET /"):
             with socket.create_connection(("127.0.0.1", run.port), timeout=PATIENCE) as line:

@@ -33,8 +33,8 @@ class AgesScheme(Scheme):
 
     def causes(self, message: Message, sent: int) -> Causes:
         """The messages that the stamp names; it leaves out those older than the lifetime."""
-        told = enumerate(self.known(message.stamp))
-        aliases = [Alias(mote, at, at, at, at) for mote, at in told if at > LONG_AGO]
+        known = enumerate(self.known(message.stamp))
+        aliases = [Alias(mote, at, at, at, at) for mote, at in known if at > LONG_AGO]
         gap = sent - self.setting.lifetime - self.setting.epsilon if self.whole else sent + self.reach
         return Causes(aliases=aliases, gap=gap, whole=self.whole)
 

@@ -56,7 +56,7 @@ class SentMatrix:
 
     def _merge(self, other: Sequence[int]) -> None:
         # Several times as fast as map(max, ...), which matters for n x n entries at every receive.
-        self._sent = [known if known >= told else told for known, told in zip(self._sent, other, strict=True)]
+        self._sent = [known if known >= new else new for known, new in zip(self._sent, other, strict=True)]
 
     def _record(self, source: int, value: int) -> None:
         """Record a broadcast of `source`, which goes to every receiver at once."""

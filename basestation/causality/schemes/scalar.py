@@ -122,12 +122,12 @@ class ScalarReader(StampReader):
         (field,) = fields
         if self._largest is None:
             self._largest = field
-        told = nearest(field, self._largest, ROUND)
-        if told > self._largest + AHEAD and not self._confirmed(EVERYBODY, told, source):
+        value = nearest(field, self._largest, ROUND)
+        if value > self._largest + AHEAD and not self._confirmed(EVERYBODY, value, source):
             self.bounded += 1
-            told = self._largest
-        self._largest = max(told, self._largest)
-        return Stamp(0, 0, (told,))
+            value = self._largest
+        self._largest = max(value, self._largest)
+        return Stamp(0, 0, (value,))
 
 
 SCHEME = Scalar

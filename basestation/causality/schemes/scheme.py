@@ -126,25 +126,25 @@ class StampReader(ABC):
         newest = self._own.get(source, number)
         self._newest[source] = self._own[source] = number if number > newest else newest
 
-    def _number(self, source: int, field: int, teller: int) -> int:
+    def _number(self, source: int, field: int, sender: int) -> int:
         """The number that a counter for a mote means in another mote's message; 0: unknown."""
         known = self._newest.get(source)
         if known is None:
             return 0
         number = max(nearest(field, known, ROUND), 0)
-        if source == teller or number <= known:
+        if source == sender or number <= known:
             return number
-        if number > known + AHEAD and not self._confirmed(source, number, teller):
+        if number > known + AHEAD and not self._confirmed(source, number, sender):
             self.bounded += 1
             return 0
         self._newest[source] = number
         return number
 
-    def _confirmed(self, source: int, number: int, teller: int) -> bool:
+    def _confirmed(self, source: int, number: int, sender: int) -> bool:
         """Whether another mote has sent a number as far ahead, near enough to this one."""
         before = self._far.get(source)
-        self._far[source] = teller, number
-        return before is not None and before[0] != teller and abs(number - before[1]) <= AHEAD
+        self._far[source] = sender, number
+        return before is not None and before[0] != sender and abs(number - before[1]) <= AHEAD
 
 
 class StampCodec(ABC):

@@ -169,7 +169,7 @@ class TimedReader(StampReader):
 
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
-        told = self._scheme.decode(fields, now)
-        stamp = self._scheme.observe(told, now)
-        self.bounded += stamp is not told
+        read = self._scheme.decode(fields, now)
+        stamp = self._scheme.observe(read, now)
+        self.bounded += stamp is not read
         return stamp

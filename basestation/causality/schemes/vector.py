@@ -36,7 +36,7 @@ class Vector(Scheme):
 
 
 def counted(kn: Sequence[int], source: int, latest: int) -> Causes:
-    """What a count for each mote tells: all that led to the message. A mote not heard yet reads as 0."""
+    """The causes that a count for each mote gives, all that led to the message. A mote not heard yet reads as 0."""
     others = [(mote, number) for mote, number in enumerate(kn) if mote != source]
     return Causes(
         [name for name in others if name[1]],

@@ -98,16 +98,6 @@ def test_a_name_expires_and_the_delivery_says_what_was_missing():
     assert (delivery.arrived, delivery.left, delivery.missing) == (0, PATIENCE, ((0, 1),))
 
 
-def test_what_comes_after_it_was_given_up_is_late():
-    rule = Letters()
-    rule.receive(letter(2, 1), 0)
-    rule.due(PATIENCE)
-    rule.receive(letter(1), 9)
-    (delivery,) = rule.due(9)
-    assert delivery.late
-    assert rule.late == 1
-
-
 def test_a_name_that_is_in_the_buffer_does_not_expire():
     """2 itself waits until tick 3 for 1, so 3 waits with it, longer than for one that is nowhere."""
     rule = Letters()
@@ -143,16 +133,3 @@ def test_a_message_of_no_use_is_refused_and_counted():
     rule = Letters()
     assert not rule.receive(letter(1, data=b"stale"), 0)
     assert (rule.late, rule.due(9)) == (1, [])
-
-
-def test_who_asks_late_gets_what_he_would_have_got_in_time():
-    arrivals = [(letter(2, 1), 0), (letter(4, 3), 1), (letter(1), 3), (letter(3), 3)]
-    often, seldom = Letters(), Letters()
-    found = []
-    for message, at in arrivals:
-        found += often.due(at - 1)
-        often.receive(message, at)
-        seldom.receive(message, at)
-    found += [delivery for at in range(3, 9) for delivery in often.due(at)]
-    assert seldom.due(9) == found
-    assert brief(found) == [(2, 2), (1, 3), (3, 3), (4, 3)]

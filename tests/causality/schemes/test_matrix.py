@@ -33,12 +33,3 @@ def test_counters_are_read_as_the_values_nearest_to_what_is_known():
     assert reader.read((0, 0, 0, 0), 0, 299, 0).kn == (256, 256, 256, 0, 0, 0)
     assert reader.read(fields, 1, 261, 0).kn == (300,) * 3 + (260,) * 3
     assert reader.newest(0) == 300, "a stamp tells of messages too"
-
-
-def test_the_rule_waits_for_all_that_was_sent_to_the_observer():
-    rule = SCHEME.rule()
-    effect, cause = Message(1, 1, Stamp(0, 0, (1, 1, 1, 0, 0, 0))), Message(0, 1, Stamp(0, 0, (0,) * 6))
-    rule.receive(effect, 0)
-    assert rule.due(0) == []
-    rule.receive(cause, 1)
-    assert [delivery.message for delivery in rule.due(1)] == [cause, effect]

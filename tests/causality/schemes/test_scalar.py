@@ -32,23 +32,6 @@ def test_the_number_travels_modulo_256():
     assert [reader.read((field,), 0, 1, 0).kn for field in fields] == [(250,), (260,), (255,), (266,)]
 
 
-def test_numbers_leave_in_their_order():
-    rule = SCHEME.rule()
-    rule.receive(message(2, 2), 0)
-    assert rule.due(0) == []
-    rule.receive(message(1, 1), 1)
-    assert sources(rule.due(1)) == [1, 2]
-
-
-def test_a_number_that_has_been_is_concurrent_and_leaves_at_once():
-    rule = SCHEME.rule()
-    rule.receive(message(0, 1), 0)
-    rule.receive(message(1, 2), 0)
-    assert [delivery.concurrent for delivery in rule.due(0)] == [False, False]
-    rule.receive(message(2, 1), 1)
-    assert [delivery.concurrent for delivery in rule.due(1)] == [True]
-
-
 def test_a_missing_number_is_given_up():
     rule = SCHEME.rule()
     rule.receive(message(2, 3), 0)
