@@ -287,8 +287,6 @@ def _rows(spark: SparkSession, paths: Paths, deployment: str, table: str) -> Dat
         return found
     if faults := pieces(held, table)[1]:
         raise JobError("; ".join(faults.values()))
-    if old := [run.name for run in held if run.is_old(table)]:
-        raise JobError(f"run {old[0]}: its tables are of an older version; `ingest --again` makes them new")
     return read(spark, held, table)
 
 

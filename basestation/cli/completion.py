@@ -135,10 +135,10 @@ def paths(incomplete: str, suffix: str = "") -> list[str]:
 
 
 def _ports(incomplete: str) -> list[CompletionItem]:
-    from basestation.sources import ports
+    from basestation.sources import attached_ports
     from basestation.sources.serial import BAUD
 
-    found = sorted(ports.attached(), key=lambda port: (-port.rank, port.device))
+    found = sorted(attached_ports.attached(), key=lambda port: (-port.rank, port.device))
     named = [CompletionItem(f"serial@{port.device}", help=port.board or port.description) for port in found]
     device, colon, _ = incomplete.rpartition(":")
     return named + (_items(f"serial@{device}:{platform}" for platform in BAUD) if colon else [])

@@ -21,7 +21,7 @@ from basestation.simulator.simulated_trace import trace_of as simulated_trace
 from basestation.simulator.simulation import generate
 from basestation.sources import SourceError, SourceOptions, open_source
 from basestation.sources.base import Spec
-from basestation.sources.simulate import world_of
+from basestation.sources.simulated_source import world_of
 from basestation.testbed import emulator, images, truth_log
 from basestation.testbed.testbed_trace import network_of
 from basestation.testbed.testbed_trace import trace_of as emulated_trace

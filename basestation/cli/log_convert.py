@@ -93,8 +93,8 @@ def _convert_trace(folder: Path, form: str, output: Path) -> str:
 def _convert_journal(
     journal: Journal, form: str, output: Path, described: Deployment | None, faults: LogFaults
 ) -> str:
+    from basestation.journal.air_capture import write_pcap
     from basestation.journal.convert import trace_of, write_ndjson
-    from basestation.journal.pcap import write_pcap
 
     if form == "ndjson":
         with _writing(output, "w") as file:

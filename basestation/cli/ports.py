@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from basestation.cli import common
-from basestation.sources import ports
+from basestation.sources import attached_ports
 
 
 @click.command(
@@ -25,8 +25,8 @@ def command(as_json: bool) -> None:
 
     With --json it prints one object for each port; `trouble` is null, gone, permission, busy or failed.
     """
-    found = sorted(ports.attached(), key=lambda port: (-port.rank, port.device))
-    rows = [(port, ports.trouble_with(port.device)) for port in found]
+    found = sorted(attached_ports.attached(), key=lambda port: (-port.rank, port.device))
+    rows = [(port, attached_ports.trouble_with(port.device)) for port in found]
     if as_json:
         for port, trouble in rows:
             common.emit_json(_plain(port, trouble))
@@ -38,12 +38,12 @@ def command(as_json: bool) -> None:
     for _, trouble in rows:
         if trouble is not None:
             common.note(trouble.text, style="yellow")
-    likely = ports.candidates(found)
+    likely = attached_ports.candidates(found)
     if len(likely) == 1:
         common.note(f"Without a source given, serial@{likely[0].device} is used.")
 
 
-def _plain(port: ports.SerialPort, trouble: ports.Trouble | None) -> dict[str, Any]:
+def _plain(port: attached_ports.SerialPort, trouble: attached_ports.Trouble | None) -> dict[str, Any]:
     return {
         "device": port.device,
         "source": f"serial@{port.device}",
@@ -52,13 +52,13 @@ def _plain(port: ports.SerialPort, trouble: ports.Trouble | None) -> dict[str, A
         "interface": port.interface or None,
         "description": port.description or None,
         "board": port.board or None,
-        "gateway": port.rank > ports.UNLIKELY,
+        "gateway": port.rank > attached_ports.UNLIKELY,
         "trouble": None if trouble is None else trouble.kind,
         "reason": None if trouble is None else trouble.text,
     }
 
 
-def _table(rows: list[tuple[ports.SerialPort, ports.Trouble | None]]) -> Table:
+def _table(rows: list[tuple[attached_ports.SerialPort, attached_ports.Trouble | None]]) -> Table:
     table = common.table("port", "USB id", "serial number", "description", "likely", "open?")
     for port, trouble in rows:
         state = "yes" if trouble is None else f"no: {trouble.kind}"

@@ -14,6 +14,7 @@ from basestation.journal.record_format import Header, JournalError
 from basestation.journal.strays import known_before
 from basestation.live.runner import Player
 from packet_formats.deployment import DeploymentError
+from packet_formats.schemes import LEDGER
 
 
 @click.command(
@@ -53,6 +54,7 @@ def command(
 
     LOG is a run's folder, or a folder that holds one run. --for counts seconds of the log.
     """
+    choices.check()
     try:
         journal = read_journal(log)
         described = common.deployment_of(journal, deployment, key)
@@ -101,5 +103,6 @@ def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) 
         choices = replace(choices, allowance=header.allowance_ns / 1e6)
     if by_the_log and choices.policy is None and choices.tolerate is None and header.policy:
         phi = header.phi if choices.phi is None else choices.phi
-        choices = replace(choices, policy=header.policy, phi=phi, tolerate=header.tolerate)
+        tolerate = header.tolerate if header.policy == LEDGER else None
+        choices = replace(choices, policy=header.policy, phi=phi, tolerate=tolerate)
     return choices

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from basestation import how_to_install
 from basestation.doctor.findings import Finding, failure, good, warning
-from basestation.sources import SourceError, ports
+from basestation.sources import SourceError, attached_ports
 from basestation.sources.source_choice import choose
 
 PATIENCE = 20.0  # seconds for a tool to print its version
@@ -159,15 +159,15 @@ def java() -> Finding:
 
 
 def serial_ports() -> Iterator[Finding]:
-    found = sorted(ports.attached(), key=lambda port: (-port.rank, port.device))
+    found = sorted(attached_ports.attached(), key=lambda port: (-port.rank, port.device))
     if not found:
         yield warning("ports", "serial ports", "none is attached", "plug the gateway in with a data cable")
     for port in found:
-        trouble = ports.trouble_with(port.device)
+        trouble = attached_ports.trouble_with(port.device)
         what = port.board or port.description or "unknown device"
         if trouble is None:
             yield good("ports", port.device, what)
-        elif port.rank <= ports.POSSIBLE or trouble.kind == "busy":
+        elif port.rank <= attached_ports.POSSIBLE or trouble.kind == "busy":
             yield warning("ports", port.device, f"{what}: can't be opened", trouble.text)
         else:
             yield failure("ports", port.device, f"{what}: can't be opened", trouble.text)

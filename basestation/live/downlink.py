@@ -136,7 +136,7 @@ class Talk:
         return self._timeline.network_time(time.monotonic_ns()) if self._timeline else None
 
     async def network_time(self, seconds: float) -> NetworkTime | None:
-        """The network's time, for which it waits at most `seconds`; None if that is not known."""
+        """The network's time, for which it waits at most `seconds`; None if that stays unknown."""
         if self._timeline is not None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._time_known.wait(), seconds)

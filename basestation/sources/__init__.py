@@ -28,9 +28,9 @@ KINDS = {
     "serial": "basestation.sources.serial",
     "network": "basestation.sources.network",
     "sf": "basestation.sources.sf",
-    "replay": "basestation.sources.replay",
-    "testbed": "basestation.sources.testbed",
-    "simulate": "basestation.sources.simulate",
+    "replay": "basestation.sources.replay_source",
+    "testbed": "basestation.sources.testbed_source",
+    "simulate": "basestation.sources.simulated_source",
 }
 # Those that only read: they write no file and start no program.
 READERS = ("serial", "network", "sf", "replay", "simulate")

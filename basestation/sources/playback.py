@@ -13,7 +13,7 @@ from basestation.arrivals import Arrival, Line
 from basestation.sources.base import SourceError, Spec
 from packet_formats.framing import FrameCounters
 
-PLAYED = ("replay@", "simulate@")  # there is no gateway that could take what is sent
+PLAYED = ("replay@", "simulate@")  # no gateway could take what is sent
 BREATH = 64  # lines between two turns of everybody else
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class PlayedSource:
     its recorded time, so results do not depend on the speed of this machine.
     """
 
-    acknowledges = False  # there is no gateway that could take what is sent
+    acknowledges = False  # no gateway could take what is sent
 
     def __init__(self, text: str, pace: float, play: Play) -> None:
         self.text = text

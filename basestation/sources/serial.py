@@ -9,7 +9,7 @@ import threading
 
 import serial
 
-from basestation.sources import ports
+from basestation.sources import attached_ports
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
 from basestation.sources.framings import FrameWire
 from basestation.sources.inbox import Inbox, LineLost, Moment, TimedBytes, now, stamped
@@ -79,7 +79,7 @@ class _Opener:
 
     def __init__(self, text: str, device: str, baud: int) -> None:
         self._text, self._device, self._baud = text, device, baud
-        self._identity: ports.Identity | None = None
+        self._identity: attached_ports.Identity | None = None
 
     def open(self) -> serial.Serial:
         device = self._place()
@@ -94,14 +94,14 @@ class _Opener:
         with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
             port.set_low_latency_mode(True)  # else an FTDI chip keeps bytes back for up to 16 ms
         if self._identity is None:
-            self._identity = ports.identity_of(device)
+            self._identity = attached_ports.identity_of(device)
         return port
 
     def _place(self) -> str:
         """The device name to open. The old name may belong to another board by now."""
         if self._identity is None:
             return self._device
-        device = ports.device_of(self._identity)
+        device = attached_ports.device_of(self._identity)
         if device is None:
             raise SourceError(f"{self._text}: the board {self._identity.serial_number} is not plugged in")
         return device
@@ -109,8 +109,8 @@ class _Opener:
 
 def _why(device: str, error: OSError) -> str:
     if error.errno is not None:
-        return ports.explain(device, error).text
-    trouble = ports.trouble_with(device)  # pyserial keeps some reasons to itself
+        return attached_ports.explain(device, error).text
+    trouble = attached_ports.trouble_with(device)  # pyserial keeps some reasons to itself
     return trouble.text if trouble else str(error)
 
 

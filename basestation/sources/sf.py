@@ -29,7 +29,7 @@ from packet_formats.sf_protocol import (
 )
 
 SILENCE_SECONDS = 1.0
-ELSEWHERE = " Plain `listen --serve` serves its own machine alone; for others it needs --serve {}:{}"
+ELSEWHERE = " Plain `listen --serve` serves its own machine only; for others it needs --serve {}:{}"
 
 
 class ForwarderWire:

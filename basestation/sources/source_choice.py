@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from basestation.sources import ports
+from basestation.sources import attached_ports
 from basestation.sources.base import SourceError
 
 SUGGESTIONS = "serial@/dev/ttyUSB1, sf@localhost:9002 or simulate@"
@@ -28,8 +28,8 @@ def choose(given: Sequence[str], environ: Mapping[str, str], deployed: Sequence[
         return SourceChoice((motecom,), f"MOTECOM says {motecom}")
     if deployed:
         return SourceChoice(tuple(deployed), f"the deployment says {', '.join(deployed)}", by_deployment=True)
-    attached = ports.attached()
-    likely = ports.candidates(attached)
+    attached = attached_ports.attached()
+    likely = attached_ports.candidates(attached)
     if len(likely) > 1:
         raise SourceError(f"several ports could be the gateway's, say which: {_listed(likely)}")
     if not likely:
@@ -40,5 +40,5 @@ def choose(given: Sequence[str], environ: Mapping[str, str], deployed: Sequence[
     return SourceChoice((text,), f"using {text}: {likely[0].board}")
 
 
-def _listed(found: Sequence[ports.SerialPort]) -> str:
+def _listed(found: Sequence[attached_ports.SerialPort]) -> str:
     return ", ".join(f"serial@{port.device} ({port.board or port.description or '?'})" for port in found)

@@ -88,9 +88,8 @@ class Footer:
     def _columns(self) -> pa.Schema:
         return self.said.schema.to_arrow_schema()
 
-    def check(self, wanted: pa.Schema, entries: int = 0) -> None:
-        """Check that the columns are there, and that those which must have a value in each row do. An older table has
-        a column for each entry of its stamps."""
+    def check(self, wanted: pa.Schema) -> None:
+        """Check that the columns are there, and that those which must have a value in each row do."""
         found = self._columns
         for field in wanted:
             if fault := wrong_column(found, field.name, wanted):
@@ -99,6 +98,3 @@ class Footer:
             for leaf in [] if field.nullable else stored_columns(found.names, plain):
                 if empty := self.nulls(leaf):
                     raise TraceError(f"{empty} rows have no {leaf}")
-        absent = [f"kn{i}" for i in range(entries) if f"kn{i}" not in found.names]
-        if "stamp" not in found.names and absent:
-            raise TraceError(f"a foreign schema: the column {absent[0]} is missing")

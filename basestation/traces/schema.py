@@ -29,7 +29,6 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout
 
 FORMAT = "2"
-FORMATS = (b"1", b"2")  # that can be read
 META_FORMAT, META_RUN, META_DEPLOYMENT, META_ORIGIN = (
     b"causeway.format",
     b"causeway.run",
@@ -53,12 +52,9 @@ def metadata(run: str, deployment: Deployment, origin: str) -> dict[bytes, str]:
 def wrong_format(said: Mapping[bytes, bytes] | None) -> str | None:
     """Why a file with this metadata can't be read, by its format."""
     found = (said or {}).get(META_FORMAT, b"none")
-    known = " and ".join(one.decode() for one in FORMATS)
-    return (
-        None
-        if found in FORMATS
-        else f"format {found.decode(errors='replace')}, this version reads formats {known}"
-    )
+    if found == FORMAT.encode():
+        return None
+    return f"format {found.decode(errors='replace')}, this version reads format {FORMAT}"
 
 
 _KN = pa.list_(pa.field("element", pa.int32(), False))

@@ -36,7 +36,7 @@ from basestation.journal.parquet_parts import PARTS, mics_in, part_paths
 from basestation.journal.recovery import write_whole
 from basestation.traces.files import TraceError, open_table
 from basestation.traces.footers import Footer
-from basestation.traces.present import present
+from basestation.traces.present import present, wrong_column
 from basestation.traces.schema import messages_schema
 from packet_formats.phrases import many
 from spark_jobs.engines import Cores, Engine, EngineOptions, Spark, chosen
@@ -106,7 +106,9 @@ def _read(path: Path) -> tuple[pa.Table, str]:
         with path.open("rb") as raw, open_table(raw) as file:
             footer = Footer(file.metadata, lambda column: 0)
             footer.check_format()
-            footer.check(messages_schema())
+            for name in COLUMNS:  # the statistics of a damaged footer would end this process
+                if fault := wrong_column(file.schema_arrow, name, messages_schema()):
+                    raise JobError(f"a foreign schema: {fault}")
             table = present(file.read(columns=list(COLUMNS)), COLUMNS, messages_schema())
             deployment = footer.deployment()
             check_motes(column(table, "source"), deployment, "can't be counted")

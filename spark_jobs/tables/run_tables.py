@@ -25,10 +25,9 @@ from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
 from basestation.traces.checks import row_faults
 from basestation.traces.files import open_table
-from basestation.traces.present import ADDED, names_in, present
+from basestation.traces.present import ADDED, present
 from basestation.traces.schema import events_schema, messages_schema
 from packet_formats.deployment import Deployment
-from packet_formats.layout import layout_of
 from spark_jobs.journals.parts import (
     Batch,
     Report,
@@ -113,11 +112,10 @@ class _Merging:
 def _trace(item: Input) -> Iterator[Batch]:
     """The tables of a trace, checked row by row."""
     deployment = item.deployed
-    entries = layout_of(deployment).stamp.entries
     number = 0
     for path in part_files(path_of(item.path)):
         with open_table(reading(path)) as file:
-            _same_columns(file.schema_arrow.names, names_in(file.schema_arrow.names, entries), path)
+            _same_columns(file.schema_arrow.names, messages_schema(), path)
             for batch in file.iter_batches(1 << 17):
                 rows_of = _as(batch, messages_schema(), path)
                 yield from _checked(rows_of, deployment, item, str(path), number)
@@ -125,9 +123,7 @@ def _trace(item: Input) -> Iterator[Batch]:
     events = path_of(item.path) / EVENTS
     if events.exists():
         with open_table(reading(events)) as file:
-            has = file.schema_arrow.names
-            wanted = [name for name in events_schema().names if name in has or name not in ADDED]
-            _same_columns(has, wanted, events)
+            _same_columns(file.schema_arrow.names, events_schema(), events)
             for batch in file.iter_batches(1 << 17):
                 yield "events", _as(batch, events_schema(), events)
 
@@ -140,7 +136,8 @@ def _as(batch: pa.RecordBatch, wanted: pa.Schema, path: Path) -> pa.Table:
         raise InputError(f"{path}: {error}") from None
 
 
-def _same_columns(found: list[str], wanted: list[str], path: Path) -> None:
+def _same_columns(found: list[str], of: pa.Schema, path: Path) -> None:
+    wanted = [name for name in of.names if name in found or name not in ADDED]
     if found != wanted:
         odd = sorted(set(found) ^ set(wanted)) or found
         raise InputError(f"{path}: not the columns that its deployment has: {', '.join(odd)}")

@@ -87,11 +87,6 @@ class StoredRun:
         if said != self.name:
             raise JobError(f"{path}: mixed runs: it is of run {said}, in the place of {self.name}")
 
-    def is_old(self, table: str) -> bool:
-        """Whether its stamps are in columns of their own, as format 1 had them."""
-        with self.opened(self.files(table)[0]) as file:
-            return table == "messages" and "stamp" not in file.schema_arrow.names
-
     def pieces(self, table: str) -> list[Piece]:
         """The parts of a table, in order, checked."""
         rows = 0

@@ -137,9 +137,10 @@ def _work(pieces: list[tuple[int, bytes]], deployment: Deployment, tick_ns: int,
         for tick, raw in pieces:
             for packet in decoder.feed(raw):
                 arrival = Arrival(0, tick * tick_ns, tick * tick_ns, packet)
-                if journal is not None:
-                    journal.append(arrival)
+                number = 0 if journal is None else journal.append(arrival)
                 station.take(arrival)
+                if journal is not None and station.decision is not None:
+                    journal.append_decision(number, arrival, station.decision)
                 frames += 1
         took = time.perf_counter() - start
         if journal is not None:

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from basestation.cli import cli
 from basestation.cli.completion import command, complete_deployment, complete_source
-from basestation.sources import ports
+from basestation.sources import attached_ports
 
-LINE = ports.SerialPort("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
+LINE = attached_ports.SerialPort("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
 
 
 @pytest.fixture
 def attached(monkeypatch):
-    monkeypatch.setattr(ports, "attached", lambda: [ports.SerialPort("/dev/ttyACM0"), LINE])
+    monkeypatch.setattr(attached_ports, "attached", lambda: [attached_ports.SerialPort("/dev/ttyACM0"), LINE])
 
 
 def offered(incomplete, complete=complete_source):

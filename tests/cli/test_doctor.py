@@ -16,7 +16,7 @@ from basestation.doctor import check_deployment, check_machine
 from basestation.doctor.check_line import Examination
 from basestation.journal.writer import JournalWriter
 from basestation.live.station import Station
-from basestation.sources import ports
+from basestation.sources import attached_ports
 from packet_formats.deployment import CRYSTAL_HZ, RadioSettings, from_dict, load
 from packet_formats.framing import FrameCounters
 from packet_formats.records import Status
@@ -129,8 +129,8 @@ def test_java_must_be_new_enough_for_spark(monkeypatch, said, verdict):
     assert check_machine.java().verdict == verdict
 
 
-LINE = ports.SerialPort("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
-MODEM = ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
+LINE = attached_ports.SerialPort("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
+MODEM = attached_ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
 
 
 @pytest.mark.parametrize(
@@ -143,16 +143,16 @@ MODEM = ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
     ],
 )
 def test_ports(monkeypatch, port, kind, verdict):
-    monkeypatch.setattr(ports, "attached", lambda: [port])
-    trouble = ports.Trouble(kind, "the cure") if kind else None
-    monkeypatch.setattr(ports, "trouble_with", lambda _: trouble)
+    monkeypatch.setattr(attached_ports, "attached", lambda: [port])
+    trouble = attached_ports.Trouble(kind, "the cure") if kind else None
+    monkeypatch.setattr(attached_ports, "trouble_with", lambda _: trouble)
     (finding,) = check_machine.serial_ports()
     assert (finding.check, finding.verdict) == (port.device, verdict)
     assert finding.cure == ("the cure" if kind else "")
 
 
 def test_no_port_and_what_would_be_listened_to(monkeypatch):
-    monkeypatch.setattr(ports, "attached", list)
+    monkeypatch.setattr(attached_ports, "attached", list)
     (finding,) = check_machine.serial_ports()
     assert finding.verdict == "warning"
     assert check_machine.source((), {}).verdict == "warning"

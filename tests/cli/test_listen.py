@@ -214,7 +214,9 @@ def lay_here(source):
 
 def test_a_deployment_found_here_names_no_source_that_writes_or_runs(here, monkeypatch):
     """A stranger may have put it into the folder. A user who names it knows what it says."""
-    monkeypatch.setattr("basestation.sources.testbed.COMMAND", (sys.executable, "-c", "open('started', 'w')"))
+    monkeypatch.setattr(
+        "basestation.sources.testbed_source.COMMAND", (sys.executable, "-c", "open('started', 'w')")
+    )
     lay_here(SIMULATE)
     assert invoke(listen, "--view", "none").exit_code == 0
     lay_here("testbed@?pcap=written")

@@ -223,4 +223,4 @@ def test_a_log_of_a_later_format_is_told_in_the_same_words(run_log):
         result = check(run_log, "format 3", odd, command)
         assert result.exit_code == 1
         said = " ".join(result.stderr.split())
-        assert "journal format 3, this version reads formats 1 and 2" in said, (command, said)
+        assert "journal format 3, this version reads format 2" in said, (command, said)

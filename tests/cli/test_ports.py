@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.cli.ports import command
-from basestation.sources import ports
+from basestation.sources import attached_ports
 
 DUAL = "0403:6010"
 
@@ -29,13 +29,13 @@ def tty(tmp_path):
 
 
 def listed(monkeypatch, *attached, args=()):
-    monkeypatch.setattr(ports, "attached", lambda: list(attached))
+    monkeypatch.setattr(attached_ports, "attached", lambda: list(attached))
     return CliRunner().invoke(command, list(args))
 
 
 def test_json(monkeypatch, tty):
-    line = ports.SerialPort("/dev/ttyUSB9", "MIB520", DUAL, "XBOW1", "1.1")
-    plain = ports.SerialPort(tty, "a modem", "1234:5678")
+    line = attached_ports.SerialPort("/dev/ttyUSB9", "MIB520", DUAL, "XBOW1", "1.1")
+    plain = attached_ports.SerialPort(tty, "a modem", "1234:5678")
     result = listed(monkeypatch, plain, line, args=["--json"])
     assert result.exit_code == 0
     first, second = map(json.loads, result.stdout.splitlines())
@@ -46,7 +46,7 @@ def test_json(monkeypatch, tty):
 
 
 def test_the_table_says_what_why_and_what_would_be_used(monkeypatch):
-    result = listed(monkeypatch, ports.SerialPort("/dev/ttyUSB9", "MIB520", DUAL, "XBOW1", "1.1"))
+    result = listed(monkeypatch, attached_ports.SerialPort("/dev/ttyUSB9", "MIB520", DUAL, "XBOW1", "1.1"))
     assert result.exit_code == 0
     for text in ("/dev/ttyUSB9", DUAL, "XBOW1", "no: gone"):
         assert text in result.stdout
@@ -68,7 +68,7 @@ def test_a_port_in_use_is_busy_and_says_who(tty):
     holder = subprocess.Popen([sys.executable, "-c", program, tty], stdout=subprocess.PIPE)
     try:
         holder.stdout.readline()
-        trouble = ports.trouble_with(tty)
+        trouble = attached_ports.trouble_with(tty)
     finally:
         holder.kill()
         holder.communicate()
@@ -79,13 +79,15 @@ def test_a_port_in_use_is_busy_and_says_who(tty):
 def test_a_file_is_no_port(tmp_path):
     path = tmp_path / "file"
     path.write_text("")
-    assert "is no serial port" in ports.trouble_with(str(path)).text
-    assert "is no serial port" in ports.trouble_with(str(tmp_path)).text
+    assert "is no serial port" in attached_ports.trouble_with(str(path)).text
+    assert "is no serial port" in attached_ports.trouble_with(str(tmp_path)).text
 
 
 def test_those_who_use_a_port_are_named_up_to_a_point(monkeypatch, tty):
-    monkeypatch.setattr(ports, "holders_of", lambda device: [f"cat (process {n})" for n in range(40)])
-    text = ports.trouble_with(tty).text
+    monkeypatch.setattr(
+        attached_ports, "holders_of", lambda device: [f"cat (process {n})" for n in range(40)]
+    )
+    text = attached_ports.trouble_with(tty).text
     assert "cat (process 0)" in text
     assert text.count("process") == 3
     assert "37 more" in text
@@ -97,10 +99,10 @@ def test_a_port_that_another_has_locked_is_busy(tty):
     held = os.open(tty, os.O_RDWR | os.O_NOCTTY)
     fcntl.flock(held, fcntl.LOCK_EX)
     try:
-        assert ports.trouble_with(tty).kind == "busy"
+        assert attached_ports.trouble_with(tty).kind == "busy"
     finally:
         os.close(held)
-    assert ports.trouble_with(tty) is None
+    assert attached_ports.trouble_with(tty) is None
 
 
 class Group:
@@ -121,9 +123,9 @@ def test_permission_names_the_group_and_the_cure(monkeypatch, tmp_path, mode, gr
     device.touch()
     device.chmod(mode)
     assert stat.S_IMODE(device.stat().st_mode) == mode
-    monkeypatch.setattr(ports.grp, "getgrgid", lambda _: group)
-    monkeypatch.setattr(ports.pwd, "getpwuid", lambda _: type("User", (), {"pw_name": "ann"}))
-    trouble = ports.explain(str(device), PermissionError(errno.EACCES, "Permission denied"))
+    monkeypatch.setattr(attached_ports.grp, "getgrgid", lambda _: group)
+    monkeypatch.setattr(attached_ports.pwd, "getpwuid", lambda _: type("User", (), {"pw_name": "ann"}))
+    trouble = attached_ports.explain(str(device), PermissionError(errno.EACCES, "Permission denied"))
     assert trouble.kind == "permission"
     assert cure in trouble.text
 
@@ -144,12 +146,12 @@ def test_a_source_says_the_same(monkeypatch):
 
 
 def test_the_halves_of_a_mib520():
-    programmer, line = (ports.SerialPort("x", "", DUAL, "S", half) for half in ("1.0", "1.1"))
+    programmer, line = (attached_ports.SerialPort("x", "", DUAL, "S", half) for half in ("1.0", "1.1"))
     assert programmer.board.endswith("its programmer")
     assert line.board.endswith("the mote's serial line")
-    assert (programmer.rank, line.rank) == (ports.UNLIKELY, ports.SURE)
+    assert (programmer.rank, line.rank) == (attached_ports.UNLIKELY, attached_ports.SURE)
     assert programmer.identity != line.identity
-    assert ports.SerialPort("x", "", DUAL, None, "1.1").identity is None
+    assert attached_ports.SerialPort("x", "", DUAL, None, "1.1").identity is None
 
 
 def test_what_pyserial_finds_is_read(monkeypatch):
@@ -158,16 +160,16 @@ def test_what_pyserial_finds_is_read(monkeypatch):
     found = ListPortInfo("/dev/ttyUSB1")
     found.vid, found.pid, found.serial_number = 0x403, 0x6010, "XBOW1"
     found.location, found.description = "1-2:1.1", "MIB520"
-    monkeypatch.setattr(ports.list_ports, "comports", lambda: [found, ListPortInfo("/dev/ttyS0")])
-    built_in, line = ports.attached()
-    assert line == ports.SerialPort("/dev/ttyUSB1", "MIB520", DUAL, "XBOW1", "1.1")
-    assert built_in == ports.SerialPort("/dev/ttyS0")
-    assert ports.device_of(line.identity) == "/dev/ttyUSB1"
+    monkeypatch.setattr(attached_ports.list_ports, "comports", lambda: [found, ListPortInfo("/dev/ttyS0")])
+    built_in, line = attached_ports.attached()
+    assert line == attached_ports.SerialPort("/dev/ttyUSB1", "MIB520", DUAL, "XBOW1", "1.1")
+    assert built_in == attached_ports.SerialPort("/dev/ttyS0")
+    assert attached_ports.device_of(line.identity) == "/dev/ttyUSB1"
 
 
 def test_the_udev_rules_have_the_same_devices(root):
     rules = (root / "tools" / "udev" / "70-causeway.rules").read_text()
     ids = re.findall(r'ID_VENDOR_ID}=="(\w+)", ENV{ID_MODEL_ID}=="(\w+)"', rules)
-    assert {f"{vendor}:{product}" for vendor, product in ids} == set(ports.BOARDS)
+    assert {f"{vendor}:{product}" for vendor, product in ids} == set(attached_ports.BOARDS)
     labels = set(re.findall(r'^LABEL="(\w+)"', rules, re.MULTILINE))
     assert set(re.findall(r'GOTO="(\w+)"', rules)) == labels

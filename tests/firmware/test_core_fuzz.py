@@ -29,7 +29,6 @@ LAYOUTS = [
     described(7, 3, 32, {"scheme": "vector", "receipts": 1}, data_bytes=0),
     described(7, 3, 32, {"scheme": "delta-vector"}, data_bytes=0),
 ]
-FAST = 1  # the soak searches all of them, and a short run of it is in tests/soak/test_searches.py
 
 
 def fuzzer(clang: str, deployment: Deployment) -> Path:
@@ -39,11 +38,8 @@ def fuzzer(clang: str, deployment: Deployment) -> Path:
     return build(folder / f"fuzz-{name}", [*command, f"-I{folder}", f"-I{CORE}", *core_sources(), TARGET])
 
 
-@pytest.mark.parametrize(
-    "deployment",
-    [*LAYOUTS[:FAST], *(pytest.param(one, marks=pytest.mark.wide) for one in LAYOUTS[FAST:])],
-    ids=name_of,
-)
+@pytest.mark.few(1)  # the soak searches all of them
+@pytest.mark.parametrize("deployment", LAYOUTS, ids=name_of)
 def test_the_corpus_and_a_short_search(deployment, tmp_path, require_tool):
     program = fuzzer(require_tool("clang"), deployment)
     kept = sorted(CORPUS.iterdir())

@@ -359,7 +359,8 @@ SCHEMES = {
 }
 
 
-@pytest.mark.parametrize("name", ["shlc", pytest.param("kn", marks=pytest.mark.wide)])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("name", ["shlc", "kn"])
 def test_stamps_order_what_is_causally_ordered(name):
     """Truth from the flight recorders, keys from what the gateway handed up. Clocks are as far apart as G1 allows."""
     deployment = from_dict(
@@ -460,14 +461,12 @@ def sends_at_once(scheme: str, asked: int) -> tuple[list[int], list[int]]:
     return ticks, [payload[data_at] for *_, payload, _ in air.frames]
 
 
+@pytest.mark.few(1)  # each is compiled
 @pytest.mark.parametrize(
     ("scheme", "ticks"),
     [
         ("delta-vector", [0, 1, 2, 3]),
-        *(
-            pytest.param(name, [0, 0, 0, 0], marks=pytest.mark.wide)  # each is compiled
-            for name in ("vector", "dpc1", "kn", "shlc", "last-sender")
-        ),
+        *((name, [0, 0, 0, 0]) for name in ("vector", "dpc1", "kn", "shlc", "last-sender")),
     ],
 )
 def test_what_names_a_send_by_its_tick_sends_once_a_tick(scheme, ticks):

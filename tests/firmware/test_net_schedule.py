@@ -152,15 +152,14 @@ class Lossy(Watched):
         self.world.loss = 0.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("compiler", "example", "repair"),
     [
         ("gcc", "micaz", True),
-        pytest.param(
-            "clang", "micaz", True, marks=pytest.mark.wide
-        ),  # evaluates the right side of `|=` first
-        pytest.param("gcc", "mica2", True, marks=pytest.mark.wide),
-        pytest.param("gcc", "micaz", False, marks=pytest.mark.wide),
+        ("clang", "micaz", True),  # it evaluates the right side of `|=` first
+        ("gcc", "mica2", True),
+        ("gcc", "micaz", False),
     ],
 )
 def test_what_the_gateway_missed_comes_again_once(compiler, example, repair, root, require_tool):
@@ -357,12 +356,7 @@ def leds(watched: Watched) -> list[int]:
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
-    ("board", "key"),
-    [
-        ("micaz", False),
-        ("mica2", True),
-        *(pytest.param(*slow, marks=pytest.mark.wide) for slow in (("micaz", True), ("mica2", False))),
-    ],
+    ("board", "key"), [("mica2", True), ("micaz", False), ("micaz", True), ("mica2", False)]
 )
 def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(root, board, key):
     """However early in a period they are given: they wait at the gateway, and all obey while beacons are passed on."""
@@ -590,14 +584,14 @@ def in_urgent_windows(watched: Urgent, frames: list[int]) -> bool:
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("board", "urgent_ms", "key", "start"),
     [
         ("micaz", 2000, False, WRAP - 100 * HZ),
-        *(
-            pytest.param(*each, 0, marks=pytest.mark.wide)
-            for each in (("micaz", 2000, True), ("mica2", 4000, False), ("mica2", 2000, False))
-        ),
+        ("micaz", 2000, True, 0),
+        ("mica2", 4000, False, 0),
+        ("mica2", 2000, False, 0),
     ],
 )
 def test_an_urgent_message_of_three_hops_is_there_in_its_time(root, board, urgent_ms, key, start):

@@ -78,7 +78,8 @@ def all_in_sync(nodes: list[Node]) -> bool:
     return all(node.in_sync for node in nodes)
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.wide)])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", [1, 2])
 def test_three_hops_with_losses(meadow, seed):
     world, gateway, motes = line_up(meadow, loss=0.2, seed=seed)
     world.run(30)
@@ -377,10 +378,9 @@ def test_root_with_a_twin(meadow):
     watch(world, [gateway, *motes], 30)
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("ahead", [-5, -900, -0.02, 0.02, 5, 900])
 @pytest.mark.parametrize("hidden", [False, True], ids=["in_range", "hidden"])
-@pytest.mark.parametrize(
-    "ahead", [-5, *(pytest.param(slow, marks=pytest.mark.wide) for slow in (-900, -0.02, 0.02, 5, 900))]
-)
 def test_two_roots_in_one_epoch(meadow, monkeypatch, hidden, ahead):
     """Two gateways with the root's id, whose networks begin apart and then meet: one time is left, the one ahead.
 
@@ -488,15 +488,15 @@ def no_violation(deployment: Deployment, seeds: range, longest: float) -> None:
         assert not outcome.violations, (seed, outcome.violations, outcome.events)
 
 
-@pytest.mark.parametrize(
-    "seed", [38, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (3, 2030, 2032, 2036))]
-)
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", [38, 3, 2030, 2032, 2036])
 def test_random_timelines_of_a_dying_root(meadow, seed):
     """Among them: a root that dies while a mote still asks for the time, and two successors in step."""
     no_violation(meadow, range(seed, seed + 1), 600)
 
 
-@pytest.mark.parametrize("seed", [58, *(pytest.param(seed, marks=pytest.mark.wide) for seed in (1, 10))])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("seed", [58, 1, 10])
 def test_halves_that_meet_agree_in_a_network_with_a_key(meadow, seed):
     """Though one has to go back, and beacons that are behind may be a stranger's."""
     no_violation(with_key(meadow), range(seed, seed + 1), 3600)

@@ -1,4 +1,4 @@
-"""Disks for the tests of a log: one that fails when it is told to, and one that is full."""
+"""Disks for the tests of a log: one that fails on demand, and one that is full."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from basestation.journal.writer import JournalError, UnsyncedError
 
 @dataclass
 class SickDisk:
-    """Stands in for the calls that a writer makes of the disk; each fails as it is told to."""
+    """Replaces the disk calls of a writer; each fails as set."""
 
     write: str = "whole"  # short: a part is written; refused: nothing; torn: a part, and then an error
     cut: bool = True
@@ -59,7 +59,7 @@ def kept(journal, arrival):
 
 
 class FullDisk:
-    """A disk on which the files in one folder have so many bytes; other files are on another disk."""
+    """A disk with this many bytes for the files in one folder; other files are on another disk."""
 
     def __init__(self, folder, size):
         self._folder, self._size, self._write = folder, size, os.write

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from basestation.arrivals import Arrival
+from basestation.journal.air_capture import write_pcap
 from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
 from basestation.journal.decision import (
     FRAME_NUMBERS,
@@ -24,7 +25,6 @@ from basestation.journal.decision import (
     Fate,
 )
 from basestation.journal.drawn_graph import write_dot, write_shiviz
-from basestation.journal.pcap import write_pcap
 from basestation.journal.record_format import Record, RecordKind
 from basestation.journal.summary import summarise
 from basestation.journal.writer import read_journal
@@ -385,7 +385,7 @@ def test_shiviz_gives_the_order_that_receipts_tell(tmp_path):
     assert clocks["mote0", "message 256"] == {"mote0": 2, "mote1": 1, "mote2": 1}
     assert clocks["mote3", "message 1"] == {"mote3": 1}
     assert [event for host, _, event in events if host == "observer"][1] == "receives message 7 of mote2"
-    # The motes were at work before: nobody knows what led to their first messages.
+    # The motes were at work before: what led to their first messages is unknown.
     assert (known.messages, known.complete) == (5, 0)
 
 

@@ -1,4 +1,4 @@
-"""Parquet parts: made from the journal alone, the same when made again, and rolled while it is written."""
+"""Parquet parts: made only from the journal, the same when made again, and rolled while it is written."""
 
 from dataclasses import replace
 

@@ -81,7 +81,7 @@ def lost_records(scheme: str) -> Corpus:
 
 
 def gap(scheme: str) -> Corpus:
-    """The gateway misses some 360 messages of a mote, of which the others tell."""
+    """The gateway misses some 360 messages of a mote, which the others' stamps name."""
     setup, lines = several(scheme, rate=20.0, seconds=30, motes=3, hears=(1.0,), lines_ms=(2.0,))
     pairs = list(zip(lines[::2], lines[1::2], strict=True))
     missed = [pair for pair in pairs if said(pair[1], setup).source == 0][100:460]

@@ -98,7 +98,7 @@ def health(boots: int, sent: int, in_sync: bool = False) -> ActiveMessage:
 
 
 def test_after_eight_boots_a_mote_may_say_the_same_again() -> None:
-    """Until its health tells that it has got there, it is an old one; what it said in other boots stays one."""
+    """Until its health reports this boot, its message is an old one; those of other boots stay old."""
     frames = [health(3, 1), health(3, 2), *OLD, health(8, 0), *OLD[:1], health(11, 0), *OLD, OTHER, OTHER]
     apart = [Arrival(0, 60 * at * S, 0, encode_packet(frame)) for at, frame in enumerate(frames)]
     station, _ = play(NETWORK, apart)

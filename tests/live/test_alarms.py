@@ -161,7 +161,7 @@ def test_motes_that_were_never_heard_are_named_until_all_were():
 
 
 def test_motes_with_a_schedule_have_longer_to_be_heard():
-    """They tell of their health every ten minutes, and an app need not send anything else."""
+    """They report their health every ten minutes, and an app need not send anything else."""
     scheduled = replace(SETUP, radio=RadioSettings(16000, 1152))
     lines = messages((0, 1), range(0, 1000, 5), setup=scheduled)
     (alarm,) = [item for item in alarms_in(play(Station(scheduled), lines), ()) if item.what == "missing"]
@@ -212,7 +212,7 @@ def test_a_mote_that_was_heard_once_is_missed_in_the_end():
     assert [one.text for one in found] == ["mote 3 was heard once, and has been silent for 7200 s since"]
 
 
-# ---- What motes tell ----
+# ---- What motes report ----
 
 
 def reports(*batteries: int, **more) -> list[Line]:

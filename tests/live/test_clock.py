@@ -1,4 +1,4 @@
-"""The observer's clock: it lags, it never leads, it tells when it will get there."""
+"""The observer's clock: it lags, it never leads, and it forecasts when it will be at a time."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 
 from basestation.journal.decision import Fate
 from basestation.journal.reader import read_journal
-from basestation.journal.record_format import JournalError, RecordKind
+from basestation.journal.record_format import JournalError
 from basestation.journal.sidecar import DECISIONS, decisions_of
 from basestation.journal.writer import JournalWriter
 from basestation.live.deciding import again, decide
@@ -96,14 +96,3 @@ def test_a_key_that_comes_later_and_a_wrong_one(tmp_path):
     assert (checked["fate"] == Fate.FORGED).sum() > 0 == (before["fate"] == Fate.FORGED).sum()
     header = read_journal(tmp_path / DECISIONS).header
     assert (header.mics, header.run) == ("checked", "run-1")
-
-
-def test_every_frame_but_heard_records_has_a_decision(tmp_path):
-    network = deployment()
-    logged(tmp_path, attacked(network, honest_line(network)), network)
-    (segment,) = read_journal(tmp_path).segments(refuse)
-    frames = [record for record in segment.records if record.kind == RecordKind.FRAME]
-    decided = set(segment.records.decisions()["frame"].tolist())
-    left = [record for record in frames if record.number not in decided]
-    assert all(b"\x71" in record.payload[3:9] for record in left)
-    assert len(decided) > len(left) / 2

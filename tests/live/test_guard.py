@@ -1,4 +1,4 @@
-"""A station with a key, among honest, forged and replayed frames: the honest ones are delivered as if alone."""
+"""A station with a key, among honest, forged and replayed frames: it delivers the honest ones as without the others."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def proved(seal: Seal, beacon: Beacon) -> list[ActiveMessage]:
 
 @pytest.mark.parametrize("foreign", [True, False])
 def test_a_forged_proof_is_told(foreign: bool) -> None:
-    """Nothing moves; but somebody tries."""
+    """Nothing moves, and the attempt is reported."""
     network = deployment()
     beacon = Beacon(2, MOTES, 4, 1, 1, 1, 0, 50 * CRYSTAL_HZ)
     line: list[Arrival] = []
@@ -440,7 +440,7 @@ def test_what_was_lost_while_a_mote_had_no_time_is_not_counted() -> None:
 
 
 def test_a_copy_that_took_long_is_late_and_no_strangers() -> None:
-    """Of a health report after a newer one, of data after the window of its clock; and data that nobody had heard."""
+    """Of a health report after a newer one, of data after the window of its clock; and new data."""
     network = deployment()
     layout = layout_of(network)
     seal, window = Seal(KEY, layout), layout.stamp.modulus << layout.tick_log2

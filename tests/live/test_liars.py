@@ -47,6 +47,6 @@ def test_a_frame_costs_at_most_ten_times_the_ordinary(scheme: str, lie: str) -> 
 
 @pytest.mark.wide
 def test_receipts_of_what_is_to_come_cost_at_most_ten_times_the_ordinary() -> None:
-    """The graph of many motes is dense: each receipt of the next message changes much of what is known."""
+    """The graph of many motes is dense: each receipt of the next message changes many nodes."""
     plain, hostile, give_up = both("shlc", "next", True, 2500, motes=50, receipts=6, rate=0.01)
     assert list(faults(hostile, plain, give_up)) == []

@@ -49,7 +49,7 @@ class BarrierMotes:
 
 
 def overtaken_unseen(late: int) -> Station:
-    """0#0 leads to 1#0, which no gateway hears, and that to 2#0, 19 ticks later. 0#0 is heard so much later than it
+    """0#0 leads to 1#0, which no gateway hears, and 1#0 leads to 2#0, 19 ticks later. 0#0 is heard later than it
     was sent, and delta is broken if that is after 2#0."""
     motes, gateway = BarrierMotes(), Gateway(BARRIER)
     cause = motes.send(0, START, 1)

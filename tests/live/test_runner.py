@@ -47,7 +47,7 @@ class Seen:
 
 @dataclass
 class FakeSource:
-    """Lines, each so many seconds after the one before; stamped as they come if it is live."""
+    """Lines, each some seconds after the one before; stamped as they come if it is live."""
 
     script: list[tuple[float, Line]]
     live: bool = True
@@ -428,7 +428,7 @@ def test_a_policy_that_was_changed_is_changed_again_in_a_replay():
 
 
 class Garbled(FakeSource):
-    """A line at the wrong speed, until somebody sees it."""
+    """A line at the wrong speed, until an alarm is raised."""
 
     async def lines(self) -> AsyncIterator[Line]:
         self.counters.fed += 400

@@ -26,7 +26,7 @@ from basestation.observer import Observer
 from basestation.simulator.scheme_run import stamp_messages
 from basestation.simulator.simulation import generate
 from basestation.sources.base import Spec
-from basestation.sources.simulate import world_of
+from basestation.sources.simulated_source import world_of
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
@@ -108,7 +108,7 @@ def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypa
     assert len(expected) > 110
     for noticed, event in ((sum(bool(d.missing) for d in out), "gaveup"), (discarded, "discarded")):
         told = len(events(live.stdout, event))
-        # A name that is too old to matter is not on the wire, so nobody gives it up.
+        # A name that is too old to matter is not on the wire, so no rule gives it up.
         assert told <= noticed if descriptor(scheme).has_clock else told == noticed
     assert sum(row[4] for row in out_of(live.stdout)) == sum(d.concurrent for d in out)
     again = CliRunner().invoke(replay, ["logs", "--json"])
@@ -247,13 +247,13 @@ def test_a_mote_that_boots_numbers_anew_and_nobody_waits_for_its_old_ones(live):
     live.hear(109, vector_data(0, 1, {}, boot=1))
     assert live.out()[-2:] == ["0#1", "1#2"]
     assert not live.of(GaveUp)
-    # A mote that has not heard of the boot yet tells the old counter: soon before the new numbers, and nobody's.
+    # A mote that has not heard of the boot yet sends the old counter: shortly before the new numbers, and no message's.
     live.hear(110, vector_data(2, 0, {0: 250}))
     assert live.out()[-1] == "2#0"
 
 
 def test_so_many_were_lost_that_the_field_has_gone_round(live):
-    """Others tell of them all the while: the mote's own next number is read near those, and names still fit."""
+    """Others name them all the while: the mote's own next number is read near those, and names still fit."""
     live.hear(100, vector_data(0, 0, {}))
     for number in range(60):
         live.hear(200 + 100 * number, vector_data(1, number, {0: 1 + 5 * number}))

@@ -89,7 +89,7 @@ def left(found: list[Happening]) -> list[tuple[str, int]]:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("scheme", EXACT)
 def test_a_line_within_a_long_allowance_is_waited_for(scheme):
-    """Two seconds behind the others is no reason to drop a line whose allowance is longer."""
+    """Two seconds behind the others do not drop a line whose allowance is longer."""
     options = Several(scheme, lines_ms=(2.0, 2.0), slow_ms=1_800, allowance_ms=2_600, seconds=30)
     for seed in range(3):
         _, network, found = run(options, seed)

@@ -60,7 +60,7 @@ def test_a_sleep_is_told_from_work_and_from_a_busy_machine(monkeypatch, knows_bo
     watch = watching.SleepWatch()
 
     def rest(seconds: float, worked: float = 0.0, suspended: float = 0.0) -> float:
-        """A rest of a second that ends after so many."""
+        """A rest of a second that ends after this many."""
         watch.rest(round((clocks.monotonic + 1) * SECOND))
         clocks.pass_by(seconds, worked)
         clocks.since_boot += suspended

@@ -1,4 +1,4 @@
-"""The station: what it pairs, orders, counts and tells; and that a log played back delivers the same."""
+"""The station: what it pairs, orders, counts and reports; and that a log played back delivers the same."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def test_a_reboot_is_no_loss_and_a_straggler_of_the_old_boot_is_no_reboot():
 
 
 def test_health_tells_why_a_node_has_restarted():
-    """A mote's and a gateway's; once for a boot, though it is told each minute and copies come late."""
+    """A mote's and a gateway's; once for a boot, though reports come each minute and copies come late."""
     gateway, station = Gateway(SETUP), Station(SETUP)
     motes, base = SETUP.network.motes, health(2, START, SETUP)
     told, at = [], START

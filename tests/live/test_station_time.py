@@ -145,7 +145,7 @@ def test_a_gateway_without_the_time_gives_messages_without_one():
 
 
 def foreign_lines(count: int = 30) -> tuple[list[Line], list[str]]:
-    """A BaseStation: frames alone. A beacon now and then gives the time."""
+    """A BaseStation: frames only. A beacon now and then gives the time."""
     motes, lines, heard = Motes(SETUP, START), [], []
     order = []
     for number in range(count):
@@ -395,7 +395,7 @@ def test_deliveries_never_go_back_in_the_hosts_time():
 
 
 def test_what_a_record_makes_due_is_not_overdue():
-    """A record may set the clock far forward: nobody could have delivered before it came."""
+    """A record may set the clock far forward: no delivery was possible before it came."""
     motes, gateway, station = Motes(SETUP, START), Gateway(SETUP), Station(SETUP, "causal")
     found = play(station, gateway.hear(motes.send(0, START), START + TICK))
     found += play(station, gateway.hear(motes.send(1, START + 25 * TICK), START + 26 * TICK))

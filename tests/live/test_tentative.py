@@ -1,4 +1,4 @@
-"""Tentative and final: what waits by name is told of on arrival, and once more when it leaves."""
+"""Tentative and final: what waits by name is shown on arrival, and once more when it leaves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def live() -> Live:
 
 
 def rows(found: list[Happening]) -> list[tuple[str, str, int]]:
-    """Tentative and final rows as they were told, each with its place."""
+    """Tentative and final rows as they were shown, each with its place."""
     return [
         (type(item).__name__, str(item.name), item.place)
         for item in found

@@ -234,7 +234,7 @@ def test_a_mote_that_was_flashed_anew_is_no_stranger_and_loses_nothing(tmp_path,
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_a_network_that_was_flashed_anew_starts_without_a_time(tmp_path, before):
-    """The time starts afresh, too: the first messages come before anybody knows it."""
+    """The time starts afresh, too: the first messages come before it is known."""
     setup = deployment()
     gateway, unsynced, synced = Gateway(setup), Gateway(setup, flags=2), Gateway(setup, epoch=1)
     for cycles, data in sent(setup, before):
@@ -251,7 +251,7 @@ def test_a_network_that_was_flashed_anew_starts_without_a_time(tmp_path, before)
 
 
 def test_a_mote_that_was_off_for_as_long_as_it_takes_to_come_round_raises_no_alarm(tmp_path):
-    """Its messages look like those of an outage. Its health tells that it has sent less than before."""
+    """Its messages look like those of an outage. Its health shows that it has sent less than before."""
     setup, count = deployment(), 230
     before, begin = [*sent(setup, count)], START + (count + 26) * EVERY
     frames = [*before, *sent(setup, 150, begin=begin)]

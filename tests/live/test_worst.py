@@ -115,7 +115,7 @@ def test_a_line_that_stalls_in_mid_frame_for_a_minute():
     assert [item.what for item in found if isinstance(item, ClockChanged)] == []
     snapshot = station.snapshot(68 * SECOND)
     assert snapshot.arrival.overtaken >= 10
-    # A minute passed with the last message on the line: nobody could know that it was to be waited for.
+    # A minute passed with the last message on the line: the station could not know that it had to wait.
     last = [item for item in found if isinstance(item, Delivered)][19]
     assert snapshot.delivery.overtaken <= 1
     assert last.mono_ns >= 62 * SECOND
@@ -213,7 +213,7 @@ def test_what_nobody_asks_for_does_not_pile_up(monkeypatch):
 
 
 def copied(pairs: list[bytes], copies: int) -> list[bytes]:
-    """Each heard record with its frame, so many times over."""
+    """Each heard record with its frame, `times` times."""
     return [packet for at in range(0, len(pairs), 2) for _ in range(copies) for packet in pairs[at : at + 2]]
 
 

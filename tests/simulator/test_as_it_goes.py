@@ -14,7 +14,7 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.scheme_run import StampingMotes
 from basestation.simulator.simulated_trace import trace_of
 from basestation.simulator.simulation import generate
-from basestation.sources import simulate
+from basestation.sources import simulated_source
 from basestation.sources.base import Spec
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.framing import FrameCounters
@@ -36,7 +36,7 @@ def network(scheme: str) -> Deployment:
 
 
 def world(setup: Deployment, settings: str) -> WorldOptions:
-    return simulate.world_of(Spec.parse(f"simulate@?{settings}"), setup)
+    return simulated_source.world_of(Spec.parse(f"simulate@?{settings}"), setup)
 
 
 @pytest.mark.few(4)
@@ -81,7 +81,7 @@ def test_the_first_message_does_not_wait_for_the_rest(monkeypatch, root):
 
     monkeypatch.setattr(gateway_line.engine, "parts", counted)
     setup = load(root / "examples/micaz.toml")
-    lines = simulate._play(setup, world(setup, "messages=200000"), 0, FrameCounters())
+    lines = simulated_source._play(setup, world(setup, "messages=200000"), 0, FrameCounters())
     assert next(lines).packet
     assert 0 < sum(made) < 5000
     assert len(list(islice(lines, 1000))) == 1000

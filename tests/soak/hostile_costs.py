@@ -31,7 +31,7 @@ from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.simulated_trace import trace_of
 from basestation.simulator.simulation import generate
 from basestation.sources.base import Spec
-from basestation.sources.simulate import world_of
+from basestation.sources.simulated_source import world_of
 from basestation.web.feed import Feed
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder, crc16

@@ -26,7 +26,7 @@ from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.simulated_trace import trace_of
 from basestation.simulator.simulation import generate
 from basestation.sources.base import Spec
-from basestation.sources.simulate import world_of
+from basestation.sources.simulated_source import world_of
 from basestation.views.lines import row_of, summary
 from basestation.views.ndjson import to_plain
 from packet_formats.deployment import Deployment, from_dict

@@ -9,7 +9,7 @@ import pytest
 from basestation.causality.boots import BOOTS
 from basestation.live import guard, overtakings
 from basestation.live.station import Station
-from tests.soak import c_fuzz, crash_states, kills, memory, poison, py_fuzz, report
+from tests.soak import c_fuzz, crash_states, kills, memory, py_fuzz, report
 from tests.soak.running import ROOT
 
 
@@ -64,15 +64,10 @@ def test_killed_ingests():
     assert 0 < found.counts["kills"] <= kills.KILLS
 
 
-@pytest.mark.wide
-def test_a_poisoned_table():
-    assert poison.here(0).faults == []
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("keyed", "timed"),
-    [(False, False), *(pytest.param(keyed, True, marks=pytest.mark.wide) for keyed in (False, True))],
+    [(False, False), (False, True), (True, True)],
 )
 def test_a_station_that_is_full_does_not_grow(monkeypatch, keyed, timed):
     """Two motes, each of which has booted eight times within the first half of the line."""

@@ -21,7 +21,7 @@ PATIENCE = 10.0
 
 
 def message(number: int, tinyos: int = 1, size: int = 8) -> bytes:
-    """A packet of an unacknowledged message, told apart by its number; its bytes need escapes now and then."""
+    """A packet of an unacknowledged message, distinct by its number; its bytes need escapes now and then."""
     data = (number.to_bytes(4, "little") + bytes([0x7E, 0x7D, number & 0xFF]) + bytes(size))[:size]
     source = None if tinyos == 1 else 5
     return encode_packet(ActiveMessage(tinyos, 0xFFFF, 0x7D, 0x42, data, source))

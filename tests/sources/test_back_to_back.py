@@ -12,7 +12,7 @@ import pytest
 
 from basestation.arrivals import Arrival
 from basestation.journal.writer import JournalWriter
-from basestation.sources import SourceError, open_source, testbed
+from basestation.sources import SourceError, open_source, testbed_source
 from packet_formats.framing import encode_frame
 from tests.sources.ends import QUICK, ForwarderEnd, PtyEnd, TcpEnd, accounted, message, taking
 from tests.waiting import until
@@ -202,8 +202,8 @@ class TestTestbed(BackToBack):
     async def end(self, tmp_path: Path, monkeypatch: Any) -> AsyncIterator[Any]:
         program = tmp_path / "fake.py"
         program.write_text(FAKE_TESTBED)
-        monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
-        real = testbed.dial
+        monkeypatch.setattr(testbed_source, "COMMAND", (sys.executable, str(program)))
+        real = testbed_source.dial
         end = TestbedEnd()
 
         async def dial_both(text: str, host: str, port: int) -> Any:
@@ -212,7 +212,7 @@ class TestTestbed(BackToBack):
             end.client.set()
             return link
 
-        monkeypatch.setattr(testbed, "dial", dial_both)
+        monkeypatch.setattr(testbed_source, "dial", dial_both)
         end.server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         try:
             yield end

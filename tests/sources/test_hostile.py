@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from basestation.sources import SourceError, inbox, open_source, ports, tcp
+from basestation.sources import SourceError, attached_ports, inbox, open_source, tcp
 from basestation.sources import serial as serial_source
 from packet_formats.framing import encode_frame
 from tests.sources.ends import QUICK, PtyEnd, TcpEnd, accounted, free_port, message, taking, wanting_ack
@@ -213,7 +213,7 @@ def test_a_port_is_found_again_by_its_usb_serial_number(tmp_path, monkeypatch):
     async def scene():
         first, second = pty_end(tmp_path / "ttyUSB1"), pty_end(tmp_path / "ttyUSB3")
         other = pty_end(tmp_path / "ttyUSB2")
-        board = ports.SerialPort(str(first.link), "MIB520", "0403:6010", "XBOW1", "1.1")
+        board = attached_ports.SerialPort(str(first.link), "MIB520", "0403:6010", "XBOW1", "1.1")
         half = replace(board, device=str(other.link), interface="1.0")
         plugged, looks = [half, board], []
 
@@ -221,7 +221,7 @@ def test_a_port_is_found_again_by_its_usb_serial_number(tmp_path, monkeypatch):
             looks.append(plugged)
             return plugged
 
-        monkeypatch.setattr(ports, "attached", attached)
+        monkeypatch.setattr(attached_ports, "attached", attached)
         async with taking(first.text) as taker:
             await first.put_packet(message(1))
             await taker.until(1)

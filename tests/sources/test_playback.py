@@ -11,7 +11,7 @@ import pytest
 from basestation.arrivals import Arrival, Gap
 from basestation.journal.writer import JournalWriter
 from basestation.observer import Observer
-from basestation.sources import SourceError, SourceOptions, open_source, testbed
+from basestation.sources import SourceError, SourceOptions, open_source, testbed_source
 from packet_formats import captures
 from packet_formats.captures import Unwrapper
 from packet_formats.deployment import load
@@ -172,7 +172,7 @@ def test_a_capture_beyond_all_bounds_is_refused(tmp_path, monkeypatch):
 def test_the_testbed_gets_its_options(tmp_path, monkeypatch, root):
     program = tmp_path / "fake.py"
     program.write_text("import sys; print(*sys.argv[1:], file=sys.stderr)")
-    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    monkeypatch.setattr(testbed_source, "COMMAND", (sys.executable, str(program)))
     with pytest.raises(
         SourceError,
         match="the testbed ended with status 0: --port 0 --wait --pace 1 --motes 10 -- my",
@@ -204,7 +204,7 @@ def test_the_real_testbed(root, require_tool):
 def test_a_testbed_can_be_closed_before_it_is_ready(tmp_path, monkeypatch):
     program = tmp_path / "fake.py"
     program.write_text("import sys, time; print('building', file=sys.stderr, flush=True); time.sleep(60)")
-    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    monkeypatch.setattr(testbed_source, "COMMAND", (sys.executable, str(program)))
 
     async def scene():
         building = asyncio.Event()
@@ -218,10 +218,10 @@ def test_a_testbed_can_be_closed_before_it_is_ready(tmp_path, monkeypatch):
 
 
 def test_ctrl_c_at_the_terminal_does_not_reach_the_testbed(tmp_path, monkeypatch):
-    """It is told to end when all has been taken from it; before, its end would look like a lost line."""
+    """It is ended when all has been taken from it; before, its end would look like a lost line."""
     program = tmp_path / "fake.py"
     program.write_text("import os, sys; print('session', os.getsid(0), file=sys.stderr)")
-    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    monkeypatch.setattr(testbed_source, "COMMAND", (sys.executable, str(program)))
     with pytest.raises(SourceError, match=r"session \d+") as ended:
         play("testbed@", SourceOptions(patient=True))
     assert int(str(ended.value).split()[-1]) != os.getsid(0)
@@ -230,7 +230,7 @@ def test_ctrl_c_at_the_terminal_does_not_reach_the_testbed(tmp_path, monkeypatch
 def test_a_testbed_that_fails_says_why(tmp_path, monkeypatch):
     program = tmp_path / "fake.py"
     program.write_text("import sys; print('Error: no compiler', file=sys.stderr); sys.exit(1)")
-    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    monkeypatch.setattr(testbed_source, "COMMAND", (sys.executable, str(program)))
     with pytest.raises(SourceError, match="ended with status 1: no compiler"):
         play("testbed@")
 
@@ -245,7 +245,7 @@ def test_the_end_of_a_testbed_is_no_lost_line_unless_it_failed(tmp_path, monkeyp
         "server.accept()[0].close()\n"
         f"sys.exit({code})\n"
     )
-    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    monkeypatch.setattr(testbed_source, "COMMAND", (sys.executable, str(program)))
     _, lines = play("testbed@")
     assert [type(line) for line in lines] == code * [Gap]
 
@@ -254,7 +254,7 @@ def test_a_compilers_last_words_are_not_the_reason(tmp_path, monkeypatch):
     program, said = tmp_path / "fake.py", []
     text = "Error: the firmware did not build:\\napp.c:3:1: error: unknown type\\n*** [main.o] Error 1"
     program.write_text(f"import sys; print('{text}', file=sys.stderr); sys.exit(1)")
-    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    monkeypatch.setattr(testbed_source, "COMMAND", (sys.executable, str(program)))
     with pytest.raises(SourceError, match=r"ended with status 1: the firmware did not build$"):
         play("testbed@", SourceOptions(say=said.append))
     assert "app.c:3:1: error: unknown type" in said

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from basestation.sources import KINDS, SourceError, SourceOptions, open_source, ports, serial
+from basestation.sources import KINDS, SourceError, SourceOptions, attached_ports, open_source, serial
 from basestation.sources.base import Spec
 from basestation.sources.source_choice import choose
 from packet_formats.deployment import from_dict, load
@@ -128,7 +128,7 @@ def test_a_kind_that_lacks_something_breaks_alone(monkeypatch):
             raise ModuleNotFoundError("No module named 'serial'", name="serial")
         return real(name, *args, **kwargs)
 
-    for module in ("basestation.sources.serial", "basestation.sources.ports"):
+    for module in ("basestation.sources.serial", "basestation.sources.attached_ports"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setattr(builtins, "__import__", without_pyserial)
     with pytest.raises(SourceError, match="needs the Python module serial, which is not installed"):
@@ -149,15 +149,15 @@ def test_the_registry_loads_only_what_is_asked_for():
 # None given
 
 DUAL = "0403:6010"
-PROGRAMMER = ports.SerialPort("/dev/ttyUSB0", "MIB520", DUAL, "XBOW1", "1.0")
-LINE = ports.SerialPort("/dev/ttyUSB1", "MIB520", DUAL, "XBOW1", "1.1")
-ADAPTER = ports.SerialPort("/dev/ttyUSB2", "USB-Serial", "067b:2303")
-BUILT_IN = ports.SerialPort("/dev/ttyS0")
-MODEM = ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
+PROGRAMMER = attached_ports.SerialPort("/dev/ttyUSB0", "MIB520", DUAL, "XBOW1", "1.0")
+LINE = attached_ports.SerialPort("/dev/ttyUSB1", "MIB520", DUAL, "XBOW1", "1.1")
+ADAPTER = attached_ports.SerialPort("/dev/ttyUSB2", "USB-Serial", "067b:2303")
+BUILT_IN = attached_ports.SerialPort("/dev/ttyS0")
+MODEM = attached_ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
 
 
 def chosen(monkeypatch, *attached, given=(), deployed=(), **environ):
-    monkeypatch.setattr(ports, "attached", lambda: list(attached))
+    monkeypatch.setattr(attached_ports, "attached", lambda: list(attached))
     return choose(given, environ, deployed)
 
 
@@ -179,7 +179,7 @@ def test_the_likeliest_port_is_taken_and_named(monkeypatch):
 
 
 def test_doubt_is_said_and_not_settled(monkeypatch):
-    other = ports.SerialPort("/dev/ttyUSB3", "MIB520", DUAL, "XBOW2", "1.1")
+    other = attached_ports.SerialPort("/dev/ttyUSB3", "MIB520", DUAL, "XBOW2", "1.1")
     with pytest.raises(SourceError, match=r"several ports.*serial@/dev/ttyUSB1 .*serial@/dev/ttyUSB3 "):
         chosen(monkeypatch, PROGRAMMER, LINE, other)
     with pytest.raises(SourceError, match=r"there is only serial@/dev/ttyACM0 \(a modem\)"):

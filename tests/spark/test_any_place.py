@@ -89,7 +89,7 @@ def test_a_trace_with_events_is_stamped_again(tmp_path, s3, capsys):
     assert '"restamped"' in said[0]
 
 
-def test_an_unknown_kind_is_told(tmp_path, capsys, monkeypatch):
+def test_an_unknown_kind_is_refused(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("continuum", ["ftp://host/tables"]) == 2
     assert "ftp:// is not a known file system" in " ".join(capsys.readouterr().err.split())
@@ -98,6 +98,6 @@ def test_an_unknown_kind_is_told(tmp_path, capsys, monkeypatch):
     assert not list(Path().iterdir())
 
 
-def test_what_must_be_mounted_is_told(capsys):
+def test_a_remote_folder_that_must_be_mounted_is_refused(capsys):
     assert run("watch", ["s3://bucket/logs", "--out", "health"]) == 2
     assert "must be a folder of this machine" in " ".join(capsys.readouterr().err.split())

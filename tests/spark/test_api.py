@@ -103,7 +103,7 @@ def test_a_tolerance_is_refused_in_the_command_s_words(tolerance, capsys):
         assert "500.0 is not in the range 0<=x<=100." in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_run_whose_deployment_is_not_told_is_named(spark, place, measured):
+def test_a_run_without_a_deployment_is_named(spark, place, measured):
     with pytest.raises(JobError, match="`runs` does not have 2"):
         spark_jobs.recommend(measured, spark_jobs.runs(spark, str(place / "tables")).limit(0))
     frames, messages = (
@@ -228,7 +228,7 @@ def test_what_is_asked_wrongly_is_one_kind_of_error(spark, place, measured, caps
     )
 
 
-def test_every_column_is_told_where_it_comes_from(spark, place, measured):
+def test_each_docstring_names_the_columns(spark, place, measured):
     """Each docstring names the columns, and says whether the function is eager."""
     tables = str(place / "tables")
     frames, messages, runs = (

@@ -245,7 +245,7 @@ def arguments_of(job, place, out):
 
 
 @pytest.mark.parametrize("job", ["recommend", "continuum"])
-def test_whoever_names_a_log_is_told_how_to_go_on(places, told, job):
+def test_the_fault_of_a_log_names_the_next_step(places, told, job):
     """A run's log, a folder of logs, and a folder with a trace in it."""
     (places / "run/trace").mkdir(parents=True)
     (places / "run/trace/messages.parquet").touch()
@@ -307,7 +307,7 @@ def test_a_wrong_option_ends_with_2(asked, capsys):
     "entry", ["{", "[]", '{"inputs": [], "counts": {}}', '{"inputs": [{}], "counts": {}}'], ids=str
 )
 @pytest.mark.parametrize("job", [*ON_TABLES, *ON_TRACES])
-def test_a_manifest_that_is_none(tmp_path, told, job, entry):
+def test_a_damaged_manifest_is_named(tmp_path, told, job, entry):
     (tmp_path / "manifest").mkdir()
     (tmp_path / "manifest/run.json").write_text(entry)
     code, out, err = told(job, tmp_path, "--no-spark", *ON_TRACES.get(job, []))

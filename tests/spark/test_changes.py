@@ -45,7 +45,7 @@ def runs(tmp_path_factory):
     }
 
 
-def test_another_seed_is_no_change(runs):
+def test_another_seed_is_not_a_change(runs):
     found = changes([runs["one"]], [runs["two"]])
     assert {one.figure for one in found} >= {
         "rate",

@@ -353,7 +353,7 @@ def short_stamp(folder, trace):
         (cut_in_the_middle, "messages.parquet can't be read, it is damaged"),
         (foreign_type, "a foreign schema: heard is double, not int64"),
         (mixed_parts, "mixed runs"),
-        (newer, "format 9, this version reads formats 1 and 2"),
+        (newer, "format 9, this version reads format 2"),
         (no_rows, "no message of this run has the network's time"),
         (clock_back, "row 900: the observer's clock runs backwards"),
         (batch_back, "row 900: batches are not in order"),

@@ -280,7 +280,7 @@ def test_the_worst_come_first(tmp_path, capsys):
     assert shares == sorted(shares)
 
 
-def test_a_number_that_a_real_column_rounds_is_no_fault():
+def test_a_number_that_a_real_column_rounds_is_taken():
     """A hostile table has strengths that no radio reports."""
     found = filled({"rssi": pa.array([1 - 2**31], pa.int32())}, pa.schema([("rssi", pa.float32())]), 1)
     assert found["rssi"].to_pylist() == [-(2.0**31)]

@@ -104,7 +104,7 @@ def test_one_table_holds_all_stamps_sizes_and_causes(tables):
     assert told == {("light", "count", "t"), (), ("light", "t")}
 
 
-def test_a_report_tells_the_values(tables):
+def test_a_report_has_the_values(tables):
     runs = [
         open_trace(folder)
         for folder in sorted({path.parent for path in (tables / "messages").rglob("*.parquet")})

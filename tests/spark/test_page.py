@@ -34,7 +34,7 @@ def test_no_two_stamps_have_one_colour():
     assert len({look["color"] for look in looks}) == 30
 
 
-def test_a_refusal_is_told_once_with_how_many_it_concerns(capsys):
+def test_a_refusal_is_printed_once_with_its_count(capsys):
     refused = [
         row(1, None, 0.0, answered="no", reason="there are no events", scheme=scheme, entries=k, phi=phi)
         for scheme, k in (("kn", 1), ("kn", 2), ("hlc", 1))

@@ -103,7 +103,7 @@ def test_what_is_not_known_or_does_not_fit_is_never_recommended():
     assert recommend(rows, EXAMPLE, Question("mean", 100.0)) == []
 
 
-def test_a_bound_and_a_confidence_are_told_apart():
+def test_a_bound_and_a_confidence_are_both_printed():
     (one,) = recommend(
         [row(1, 0.04, 1.0, mean_most=0.18, low=0.0, high=0.45)], EXAMPLE, Question("mean", 0.5)
     )
@@ -158,7 +158,7 @@ def test_violations_of_a_late_host_do_not_speak_against_a_proof():
     assert "in causal order by proof, 0 to 10.17% violations as far as this log shows;" in said
 
 
-def test_a_simulated_network_that_breaks_the_tolerance_itself_is_told_once():
+def test_a_simulated_network_that_breaks_the_tolerance_is_printed_once():
     strained = [
         Strained(name, factor, 1.06, 0.9, 1.2, 20.0, True)
         for name in ASSUMPTIONS
@@ -187,7 +187,7 @@ def test_savings_are_against_the_deployment_s_own_stamp_also_if_it_was_not_measu
     assert energy(100, "mica2") == pytest.approx(100 * 8 / 19.2 * 10.4 * 3)
 
 
-def test_of_a_radio_that_is_not_ours_no_energy_is_told():
+def test_an_unknown_radio_has_no_energy():
     generic = replace(EXAMPLE, network=replace(EXAMPLE.network, board="generic"))
     (chosen, *_) = recommend([row(1, 0.0, 9.0)], generic, Question("mean", 0.0))
     assert "saves 1 byte a message" in sentence(chosen)

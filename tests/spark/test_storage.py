@@ -73,12 +73,12 @@ def test_a_file_of_another_host_is_refused():
         place("file://tmp/x")
 
 
-def test_a_bucket_that_is_not_there_is_told_before_the_work(s3):
+def test_a_missing_bucket_is_reported_before_the_work(s3):
     with pytest.raises(JobError, match="--tables s3://nobody/tables: nothing can be written there"):
         prepare(place("s3://nobody/tables"), "--tables")
 
 
-def test_a_library_that_tells_a_page_is_cut_to_its_first_sentence():
+def test_a_long_message_of_a_library_is_cut_to_its_first_sentence():
     assert one_line(OSError("no\n  host. Ask again")) == "no host. Ask again"
     assert one_line(OSError("no host. " + "at java.base " * 100)) == "no host"
     assert len(one_line(OSError("x" * 15_000))) == 400

@@ -18,26 +18,18 @@ from tools.tables.schemes import (
     MOTES,
     RATE,
     SCHEMES,
-    SchemePoint,
     deployment_of,
     point_of,
     settled,
-    table_of,
 )
 
 pytestmark = pytest.mark.wide
 
 SEED = 1
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
-# Each scheme is an image of its own, so these five are slow. tests/firmware/test_net_papers.py has all stamps on the
-# host, tests/causality/schemes/test_logical.py all rules: what they put right, where they fail, and when they give up.
-SLOW = ("sequence", "last-sender", "vector", "delta-vector", "shlc")
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.wide] if name in SLOW else []) for name in SCHEMES],
-)
+@pytest.fixture(scope="module", params=SCHEMES)
 def run(request, testbed, platformio):
     """A network that has the time; then its gateway is deaf for a second, and all goes on.
 
@@ -129,13 +121,3 @@ def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, t
     assert delivered(again) == delivered(live)
     if scheme == "vector":  # it waits by name
         assert '"gave' in live
-
-
-def test_the_table_has_a_row_for_each_scheme(require_tool, platformio):
-    require_tool("avr-gcc")
-    require_tool("simavr")
-    schemes, nothing = [name for name in SCHEMES if name not in SLOW], count_violations([])
-    lines = list(
-        table_of({scheme: [SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0)] for scheme in schemes})
-    )
-    assert [line.split(" | ")[0].strip("| ") for line in lines[3:]] == schemes

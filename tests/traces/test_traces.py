@@ -16,6 +16,7 @@ from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, stream_of, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import TraceError, read_trace, write_trace
+from basestation.traces.present import ADDED
 from basestation.traces.schema import age_columns
 from packet_formats import bulk
 from packet_formats.deployment import load
@@ -45,6 +46,20 @@ def test_a_trace_comes_back_whole(tmp_path, run, name, entries):
     for field in fields(stream):
         assert np.array_equal(getattr(stream, field.name), getattr(run.stream, field.name)), field.name
     assert np.array_equal(vectors, run.vectors)
+
+
+def test_columns_that_older_tables_lack_are_null(tmp_path, run):
+    written = trace_of(run, deployment_for(OPTIONS, build_scheme(OPTIONS, "shlc"), "cbd", 40))
+    write_trace(written, tmp_path)
+    for name in ("messages", "events"):
+        path = tmp_path / f"{name}.parquet"
+        table = pq.read_table(path)
+        pq.write_table(table.drop_columns([one for one in ADDED if one in table.column_names]), path)
+    back = read_trace(tmp_path)
+    for found, table in ((back.messages, written.messages), (back.events, written.events)):
+        added = [one for one in ADDED if one in table.column_names]
+        assert found.drop_columns(added) == table.drop_columns(added)
+        assert all(found[one].null_count == len(table) for one in added)
 
 
 @pytest.mark.parametrize(("name", "entries"), SCHEMES)
