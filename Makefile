@@ -107,7 +107,7 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 
 # Each search goes on where it ended: MINUTES is for each of them.
 MINUTES ?= 10
-soak: setup ## search for faults, seven searches of MINUTES=10 each; into docs/figures/soak.md
+soak: setup ## search for faults, six searches of MINUTES=10 each; into docs/figures/soak.md
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: setup ## how fast each part is, as ratios measured side by side in one run

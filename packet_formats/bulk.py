@@ -178,7 +178,7 @@ def decode_data(frames: Frames, layout: DataLayout) -> tuple[NDArray[np.void], B
 
 
 def _decode_form(rows: NDArray[np.void], payload: Bytes, reason: Bytes, layout: DataLayout) -> None:
-    """Decode payloads whose stamps all have as many items; `reason` gets what is wrong with a row."""
+    """Decode payloads whose stamps all have as many items; `reason` gets the fault of each row."""
     stamp, flags = payload[:, layout.stamp_at : layout.receipts_at], payload[:, layout.flags_at]
     padding = (1 << layout.stamp.size * 8 - layout.stamp.bits) - 1
     if padding:  # an empty stamp has no last byte

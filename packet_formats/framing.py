@@ -157,7 +157,7 @@ def _unescaped(raw: bytes) -> bytes:
     body = raw.replace(_FLAG_ESCAPED, _FLAG).replace(_ESCAPE_ESCAPED, _ESCAPE)
     if len(body) + raw.count(ESCAPE) == len(raw):
         return body
-    return _ESCAPED.sub(lambda match: _MEANT[match[0]], raw)  # something else is escaped, too
+    return _ESCAPED.sub(lambda match: _MEANT[match[0]], raw)  # other bytes are escaped as well
 
 
 def _ends_in_escape(raw: bytes) -> bool:

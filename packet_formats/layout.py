@@ -88,7 +88,7 @@ class StampLayout:
 
     @property
     def entry_max(self) -> int:
-        """The top code of an entry: "this many or more"; 0 when there are no entries."""
+        """The top code of an entry: "this many or more"; 0 without entries."""
         return (1 << self.entry_bits) - 1
 
     @property

@@ -1,7 +1,7 @@
 """Causeway's messages: construct definitions, and the plain values that the rest of the program sees.
 
-A frame is read only when its TinyOS version, group, AM type and exact length match; anything else comes back
-as `Unknown` with the reason, "another layout or another application", and not a byte of it is interpreted.
+A frame is read only when its TinyOS version, group, AM type and exact length match; any other frame
+gives `Unknown` with the reason, "another layout or another application", and none of its bytes are interpreted.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Data:
     saturated: bool = False
     complete: bool = False  # the receipts name every message received since the last send
     boot: int = 0  # boot count modulo 8
-    hops: int = 0  # how many more times a relay may pass it on; 3: three or more, not counted down
+    hops: int = 0  # how many more times a relay may forward it; 3: three or more, not counted down
     receipts: tuple[tuple[int, int], ...] = ()  # (source, sequence), used slots only
     data: bytes = b""
     mic: bytes = b""  # of a network with a key; else empty

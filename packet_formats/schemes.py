@@ -48,7 +48,7 @@ class LayoutError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StampChoice:
-    """What decides a stamp's widths: the network, and the keys of [stamp] as they were given."""
+    """The settings that decide a stamp's widths: the network, and the keys of [stamp] as they were given."""
 
     epsilon: int
     delta: int

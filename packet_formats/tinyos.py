@@ -1,6 +1,6 @@
 """TinyOS packets on the serial line, versions 1.x and 2.x.
 
-A packet is a type byte, a token if an acknowledgement is wanted, and a message. The type byte tells the
+A packet is a type byte, a token if an acknowledgement is wanted, and a message. The type byte gives the
 version. The two versions order and size the message header differently, and only 2.x names the sender.
 """
 

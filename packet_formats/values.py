@@ -32,7 +32,7 @@ class Sensor:
 
     name: str
     boards: tuple[str, ...]  # sensor boards that have it; none: the mote itself has it
-    unit: str = "adc"  # of a reading that nobody scaled
+    unit: str = "adc"  # of a reading without a scale
 
 
 SENSORS = {

@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and settings of all tests."""
 
 import os
 import re
@@ -90,7 +90,7 @@ FIRST = (
 
 @cache
 def group_of(file: str) -> str:
-    """Tests that share what is slow to make go to one worker: what a file makes is made once, and Java starts once."""
+    """The worker group of a test file: what a file builds is built once, and Java starts once."""
     if not file.startswith("tests/spark/"):
         return file
     text = (Path(__file__).resolve().parents[1] / file).read_text()
@@ -184,7 +184,7 @@ def testbed(require_tool: Callable[[str], str]) -> Path:
 
 @pytest.fixture(scope="session")
 def platformio(require_tool: Callable[[str], str]) -> None:
-    """What builds the firmware's images."""
+    """The tools that build the firmware's images."""
     require_tool("avr-gcc")
     if find_spec("platformio") is None:
         require_tool("PlatformIO")

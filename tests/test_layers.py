@@ -1,4 +1,4 @@
-"""Who may import whom: the table in docs/architecture.md is the law, and every import in the code keeps it."""
+"""Every import in the code is allowed by the table in docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_every_package_has_a_row() -> None:
 
 
 def test_what_the_table_allows_is_used() -> None:
-    """A permission that nobody needs is a door left open."""
+    """Each permission in the table has an import that needs it."""
     used = {(mine, theirs) for mine, theirs, _ in all_imports()}
     assert {(mine, theirs) for mine, allowed in LAYERS.items() for theirs in allowed} - used == set()
 

@@ -72,7 +72,7 @@ def test_live_equals_bulk(name, entries, policy, phi, tolerate):
     assert decoder.counters.dropped_bytes == 0
 
 
-def test_a_second_gateway_is_no_second_message():
+def test_a_second_gateway_gives_a_copy():
     run = generate(OPTIONS)
     deployment = deployment_for(OPTIONS, build_scheme(OPTIONS, "shlc"), "cbd", 100)
     layout, observer = layout_of(deployment), Observer(deployment)
@@ -89,7 +89,7 @@ def test_a_second_gateway_is_no_second_message():
 def test_a_stamp_from_the_future_is_cut_and_counted():
     deployment = deployment_for(OPTIONS, build_scheme(OPTIONS, "kn"), "cbd", 100)
     observer = Observer(deployment)
-    # r unwraps to now + epsilon, and c says epsilon more: nobody's clock can be there.
+    # r unwraps to now + epsilon, and c adds epsilon: no clock can show that.
     now = 100
     taken = observer.receive(
         Data(source=0, sequence=0, stamp=((now + 10) % 32, 10, *[3] * 11), data=bytes(4)), now

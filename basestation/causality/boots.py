@@ -1,7 +1,4 @@
-"""Boots and sequence numbers unwrapped for each mote, and copies recognised, before a message meets a rule.
-
-The live observer and the journal's tables step the same state, message by message.
-"""
+"""Boots and sequence numbers unwrapped for each mote, and copies recognised, before a message meets a rule."""
 
 from __future__ import annotations
 
@@ -38,8 +35,8 @@ def may_be_anew(boot: int, field: int, ahead: int) -> bool:
     return boot == 0 and field < FIRST and abs(ahead) > FAR
 
 
-# The place of a message among its mote's: its life (the boot count, unwrapped), its sequence number, and whether it is
-# a copy, the first message of its boot, the first message after a reboot.
+# A message's life (the boot count, unwrapped), its sequence number, and whether it is a copy, the first message of its
+# boot, the first message after a reboot.
 Numbering = tuple[int, int, bool, bool, bool]
 
 
@@ -47,9 +44,9 @@ Numbering = tuple[int, int, bool, bool, bool]
 class MoteBoots:
     """One mote's boots, and the sequence numbers of each boot, heard at ticks of the observer's clock.
 
-    Copies that took different ways arrive out of order, but no more than `patience` ticks apart. Messages from
-    before the time was known, at tick `UNTIMED`, do not begin a silence: when they came is unknown. `digest` stands for
-    all bytes of a message except its hops, which relays change. The first row that fits counts:
+    Copies that took different ways arrive out of order, but no more than `patience` ticks apart. Messages that arrived
+    before the time was known, at tick `UNTIMED`, do not begin a silence. `digest` stands for all bytes of a message
+    except its hops, which relays change. The first row that fits counts:
 
     | boot count on the wire                              | boot                                          |
     |-----------------------------------------------------|-----------------------------------------------|
@@ -84,13 +81,7 @@ class MoteBoots:
     newest: int | None = None
     contents: dict[int, Contents] = field(default_factory=dict)  # of the same boots as `sequences`
     first: int = 0  # the number of its present boot that was heard first
-    differs: bool = field(default=False, compare=False)  # the last one taken had another's number
-
-    def copy(self) -> MoteBoots:
-        sequences = {boot: list(known) for boot, known in self.sequences.items()}
-        contents = {boot: digests[:] for boot, digests in self.contents.items()}
-        bases = dict(self.bases)
-        return MoteBoots(self.life, self.booted, sequences, bases, self.newest, contents, self.first)
+    differs: bool = False  # the last message taken had another message's number
 
     def accept(self, boot: int, field: int, now: int, patience: int, digest: int = NO_BYTES) -> Numbering:
         """Take the message with this boot count and sequence field on the wire, heard at tick `now`."""
@@ -187,14 +178,10 @@ class MoteBoots:
         heard = self.sequences[boot][1] if boot in self.sequences else UNTIMED
         return UNTIMED in (now, heard) or now - heard > patience
 
-    def number(self, boot: int, sequence: int, fresh: bool, known: int | None = None) -> int | None:
-        """The number of a message that was accepted; None if its boot began before the numbers were kept."""
-        if fresh and self.newest is not None:
-            self.bases[boot] = (self.newest // ROUND + 2) * ROUND
-        elif fresh and len(self.sequences) == 1:
-            self.bases[boot] = 0
-        if boot not in self.bases:
-            return None
+    def number(self, boot: int, sequence: int, fresh: bool, known: int | None) -> int:
+        """The number of a message that was accepted, and not as a copy."""
+        if fresh:
+            self.bases[boot] = 0 if self.newest is None else (self.newest // ROUND + 2) * ROUND
         number = self.bases[boot] + sequence + 1
         present = boot == self.life % BOOTS  # `known` is of no boot before
         if known is not None and present and not fresh and known - number >= ROUND // 2:
@@ -251,7 +238,6 @@ class Numbers:
         if copy:
             return Numbered(life, sequence, None)
         number = mote.number(boot, sequence, fresh, known)
-        assert number is not None  # numbers are kept from the first message on
         return Numbered(life, sequence, number, fresh, before if rebooted else None, mote.differs)
 
     @property

@@ -109,7 +109,7 @@ Growth = tuple[Node, dict[int, int]]  # a message, and the entries of its vector
 
 
 class StampScheme(Protocol):
-    """What the graph asks of a scheme. `reach`: the most ticks by which a cause may seem younger than its effect."""
+    """The scheme as the graph needs it. `reach`: the most ticks by which a cause may seem younger than its effect."""
 
     @property
     def reach(self) -> int: ...
@@ -269,7 +269,7 @@ class SureGraph:
             _discard(self._wanted, alias[:2], (node, alias))
         if node.alias is not None:
             _discard(self._known, (node.source, node.alias), node)
-        node.effects.clear()  # a caller that keeps the node must not keep all its effects, too
+        node.effects.clear()  # a caller that keeps the node must not keep all its effects
         node.causes.clear()
         node.dropped = True
         chain = self._chains[node.source]
@@ -330,7 +330,7 @@ class SureGraph:
                 effect.causes[node] = STAMP
                 node.effects.append(effect)
 
-    # ---- What surely led to a message ----
+    # ---- Sure causes ----
 
     def _link(self, effect: Node, cause: Node, how: str) -> None:
         if cause.vector[effect.source] >= effect.number:
@@ -359,7 +359,7 @@ class SureGraph:
                     waiting.append(effect)
                     yield effect, grown
 
-    # ---- What may have led to it ----
+    # ---- Possible causes ----
 
     def gap(self, node: Node) -> int:
         """The tick up to which its own causes may be incomplete, as far as is known now."""
@@ -428,7 +428,7 @@ class SureGraph:
         self._link_older(node)
 
     def _link_older(self, node: Node) -> None:
-        """Link the messages that a mote sent before a named message that never arrived: they are causes, too."""
+        """Link the messages that a mote sent before a named message that never arrived: they are causes as well."""
         for alias in node.lost:
             if alias.at > LONG_AGO:
                 latest = reversed(self._chains[alias.source])

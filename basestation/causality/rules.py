@@ -91,8 +91,36 @@ class Rule(ABC):
         return False
 
 
-class TimedRule(Rule):
-    """What the timed rules share: deadlines, lateness, and messages out of sync.
+class BufferedRule(Rule):
+    """A rule with a buffer, from which each message leaves in its tick, whenever a caller asks."""
+
+    def __init__(self) -> None:
+        self._out: list[Delivery] = []  # released, and not yet handed out
+
+    def due(self, now: int) -> list[Delivery]:
+        self._settle(now)
+        if not self._out:
+            return []
+        out, self._out = self._out, []
+        return out
+
+    def next_due(self) -> int | None:
+        if self._out:
+            return self._out[0].left
+        at = self._next_time()
+        return None if at >= NEVER else at
+
+    @abstractmethod
+    def _settle(self, now: int) -> None:
+        """Release all messages that leave up to tick `now`."""
+
+    @abstractmethod
+    def _next_time(self) -> int:
+        """The clock value at which a message may leave next; `NEVER` or more when none is held."""
+
+
+class TimedRule(BufferedRule):
+    """The common part of the timed rules: deadlines, lateness, and messages out of sync.
 
     A message whose mote has lost the time cannot be ordered, so it passes straight through. A message is late if it was
     heard after its deadline. A line that lags may set the observer's clock back; this rule never processes a tick
@@ -102,15 +130,15 @@ class TimedRule(Rule):
     timed = True
 
     def __init__(self, phi: int, epsilon: int, delta: int, ties: Ties = "sequence") -> None:
+        super().__init__()
         self._phi, self._epsilon, self._delta, self._ties = phi, epsilon, delta, ties
-        self._ready: list[Delivery] = []
         self._arrivals = 0
         self._clock = -NEVER
 
     def receive(self, message: Message, now: int) -> bool:
         self._settle(now)
         if not message.in_sync:
-            self._ready.append(Delivery(message, self._clock, self._clock))
+            self._out.append(Delivery(message, self._clock, self._clock))
             return True
         self._arrivals += 1
         self._take(message, (*key(message, self._ties), self._arrivals), now)
@@ -128,27 +156,17 @@ class TimedRule(Rule):
         due_at = last_tick + 1 if self._phi else last_tick
         self._hold(order, Delivery(message, tick, due_at if due_at > tick else tick, late))
 
-    def due(self, now: int) -> list[Delivery]:
-        self._settle(now)
-        if not self._ready:
-            return []
-        ready, self._ready = self._ready, []
-        return ready
-
-    def next_due(self) -> int | None:
-        if self._ready:
-            return self._ready[0].left
-        first = self._first()
-        return None if first == NEVER else first + 1
+    def _next_time(self) -> int:
+        return self._first() + 1
 
     def _settle(self, now: int) -> None:
-        """Move all whose tick is over to the ready ones. What comes in a tick leaves in that one or later, so there is
-        none between two looks in one tick."""
+        """Release all messages whose tick is over. A message that arrives in a tick leaves in that tick or later, so a
+        second call in one tick releases none."""
         if now <= self._clock:
             return
         self._clock = now
         while self._first() < now:
-            self._ready.append(self._release())
+            self._out.append(self._release())
 
     @abstractmethod
     def _hold(self, order: tuple[int, ...], delivery: Delivery) -> None:
@@ -284,22 +302,18 @@ class LedgerRule(TimedRule):
         return delivery._replace(left=left)
 
 
-class Unfiltered(Rule):
-    """Arrival order: the measure of what any other rule gains."""
-
-    def __init__(self) -> None:
-        self._ready: list[Delivery] = []
+class Unfiltered(BufferedRule):
+    """Arrival order, with which other rules are compared."""
 
     def receive(self, message: Message, now: int) -> bool:
-        self._ready.append(Delivery(message, now, now))
+        self._out.append(Delivery(message, now, now))
         return True
 
-    def due(self, now: int) -> list[Delivery]:
-        ready, self._ready = self._ready, []
-        return ready
+    def _settle(self, now: int) -> None:
+        return
 
-    def next_due(self) -> int | None:
-        return self._ready[0].left if self._ready else None
+    def _next_time(self) -> int:
+        return NEVER
 
 
 def make_rule(

@@ -16,7 +16,7 @@ from typing import Any
 HEADER = "causeway_layout.h"
 KEY_HEADER = "causeway_key.h"
 RECORD = "firmware.json"
-GATEWAY = "gateway"  # the one app that is no mote's
+GATEWAY = "gateway"  # the only app that does not run on a mote
 UART = Path("firmware", "boards", "mica", "uart.c")  # linked where it is called
 TOP_ID = 0xFFFE  # 0xFFFF is broadcast
 
@@ -69,7 +69,7 @@ def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
 def write_key(project: Path, path: Path, deployment: Any, build: Path) -> None:
     """The header with the network's key; none where messages have no MIC.
 
-    Objects and images hold the key too, so the build folder becomes its owner's alone.
+    Objects and images hold the key too, so only its owner may read the build folder.
     """
     target = build / "include" / KEY_HEADER
     if not deployment.security.mic:

@@ -33,7 +33,7 @@ SAVES, RESTORES = "__prologue_saves__", "__epilogue_restores__"
 X, Z = ("r26", "r27"), ("r30", "r31")
 LOADS = 4  # instructions, each of two bytes, just before the jump
 
-# The possible targets of an indirect call, by its context. A function that the image does not have is no target.
+# The possible targets of an indirect call, by its context. A function that is not in the image is not a target.
 #   loop       bundle.c calls what messaging.c or gateway.c does with a message
 #   interrupt  adc.c calls the function that asked for the conversion: the CC1000 driver's
 TARGETS = {"loop": ("on_data", "hand_up_and_answer"), "interrupt": ("cc1000_on_rssi",)}

@@ -134,7 +134,7 @@ class BarrierWorld:
         number = self._number[mote]
         program, now = self._programs[mote], self._clock(mote)
         if self._step < self._synced_at[mote] or program.is_silent(now):
-            return  # it goes out of sync: nobody orders it, and no peer counts it
+            return  # it goes out of sync: the observer does not order it, and no peer counts it
         stamp = program.on_send(now, number)
         message = Message(mote, number, stamp, above=self._above[mote])
         self.observed.sends[mote, message.number] = self._truth.on_send(mote)

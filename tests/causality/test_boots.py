@@ -51,7 +51,7 @@ def test_any_order_within_half_the_range_is_read_right(first, numbers):
 
 @given(gap=st.integers(1, 255), silence=st.integers(PATIENCE + 1, 10_000))
 def test_after_a_silence_any_gap_is_read_as_later(gap, silence):
-    """However many were lost, nothing that follows is taken for an old message."""
+    """However many were lost, no message that follows reads as an old one."""
     unwrapper = SequenceUnwrapper(PATIENCE)
     for i in range(1000):
         assert unwrapper.accept(i % 256, i) == i
@@ -67,7 +67,7 @@ def test_a_duplicate_within_the_patience_is_still_one():
     assert unwrapper.accept(7, 51 + PATIENCE) == 7 + 256
 
 
-def test_a_reboot_is_told_once_and_an_old_copy_soon_after_is_none():
+def test_a_reboot_is_reported_once_and_an_old_copy_soon_after_is_not():
     numbers = Numbers(PATIENCE)
     assert numbers.accept(3, 6, 9, 0) == (6, 9, 10, True, None, False)
     assert numbers.accept(3, 7, 0, 10) == (7, 0, 513, True, 6, False)
@@ -81,7 +81,7 @@ def test_a_reboot_is_told_once_and_an_old_copy_soon_after_is_none():
     st.lists(st.tuples(st.integers(0, BOOTS - 1), st.integers(0, 5), st.integers(0, PATIENCE)), max_size=60)
 )
 def test_within_the_patience_each_message_comes_once_however_often_its_mote_boots(heard):
-    """Up to seven boots, in any order, with copies: a boot count that was heard just now is no boot eight later."""
+    """Up to seven boots, in any order, with copies: a boot count just heard does not mean eight boots later."""
     numbers, taken = Numbers(PATIENCE), set()
     for boot, field, now in sorted(heard, key=lambda one: one[2]):
         found = numbers.accept(3, boot, field, now, digest=7)
@@ -95,7 +95,7 @@ REGULAR = [(0, number % ROUND, 50 * number) for number in range(100, 200)]  # bo
 
 
 def after_regular(*heard):
-    """What becomes of messages that a mote sends after a hundred at regular times."""
+    """The numbering of messages that a mote sends after a hundred at regular times."""
     mote = MoteBoots(0, REGULAR[0][2])
     for place, (boot, field, now) in enumerate(REGULAR):
         mote.accept(boot, field, now, PATIENCE, 1000 + place)
@@ -103,7 +103,7 @@ def after_regular(*heard):
 
 
 @given(gap=st.integers(1, ROUND), late=st.integers(-20, 20))
-def test_what_follows_an_outage_is_no_start(gap, late):
+def test_a_message_after_an_outage_is_not_a_start(gap, late):
     """The mote goes on as it did: whatever number follows, the time fits it."""
     (found,), _ = after_regular((0, (199 + gap) % ROUND, 50 * (199 + gap) + late))
     assert found == (0, 199 + gap, False, False, False)
@@ -118,7 +118,7 @@ def test_first_numbers_that_do_not_fit_the_time_are_a_start(field, pause):
 
 
 @pytest.mark.parametrize(("boot", "field"), [(0, FIRST), (0, 100), (3, 0)])
-def test_other_numbers_and_other_boots_are_no_start_from_0(boot, field):
+def test_other_numbers_and_other_boots_are_not_a_start_from_0(boot, field):
     (found,), _ = after_regular((boot, field, 50 * 199 + 500))
     assert found == ((0, ROUND + field, False, False, False) if boot == 0 else (3, field, False, True, True))
 
@@ -145,8 +145,8 @@ def test_what_others_say_does_not_move_the_numbers_of_a_mote_that_is_heard():
     after=st.lists(st.integers(0, 100), min_size=1, max_size=5),
     boot=st.integers(0, 7),
 )
-def test_the_first_time_known_is_no_silence(first, before, at, after, boot):
-    """Whoever joins midway may hear a frame, then the time, then a copy of that frame: it is no later message."""
+def test_the_first_known_time_is_not_a_silence(first, before, at, after, boot):
+    """A gateway that joins late may hear a frame, then the time, then a copy of that frame: still a copy."""
     numbers = Numbers(PATIENCE)
     assert numbers.accept(3, boot, first, UNTIMED).sequence == first
     seen = {first}
@@ -187,7 +187,7 @@ def test_what_is_remembered_of_a_mote_is_bounded(variants):
 
 
 @given(st.integers(1, 100), st.integers(0, 20), st.integers(1, 20))
-def test_after_a_whole_lost_round_an_overtaken_message_is_no_copy(before, more, back):
+def test_after_a_whole_lost_round_an_overtaken_message_is_not_a_copy(before, more, back):
     """All bytes are equal. After the silence the first to come overtook others, whose fields came before it."""
     numbers, now = Numbers(PATIENCE), 0
     for field in range(before):

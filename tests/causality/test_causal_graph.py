@@ -104,9 +104,9 @@ def test_a_stream_made_from_the_graph_has_its_causes(scheme):
     assert field.stream.arrivals == len(made)
     assert len(made) < field.stream.messages  # those that never came were sent all the same
     assert (field.vectors <= field.most).all()
-    # What the graph knows of what came, the events of the stream tell as well.
-    told = engine.vector_clocks(field.stream)[field.stream.arrival_message]
-    assert (told >= field.vectors[field.stream.arrival_message]).mean() > 0.99
+    # The events of the stream hold nearly all causes that the graph knows of the arrived messages.
+    found = engine.vector_clocks(field.stream)[field.stream.arrival_message]
+    assert (found >= field.vectors[field.stream.arrival_message]).mean() > 0.99
 
 
 # ---- By hand ----
@@ -127,7 +127,7 @@ def test_names_and_program_order_lead_to_a_message():
 
 
 def test_words_for_what_one_arrival_shows_are_bounded():
-    """A long way is looked for once: after that nobody looks at any more messages."""
+    """A long way is searched once: then no more messages are searched."""
     graph = graph_of(window=5000)
     nodes = [graph.add(message(0, number), number)[0] for number in range(1, 4 * LOOKED_AT)]
     stranger, _ = graph.add(message(1, 1), 5000)

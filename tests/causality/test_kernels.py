@@ -58,7 +58,7 @@ def test_a_delivery_whose_clock_leaps_is_that_of_one_in_steps():
     due_at = arrived + draw.integers(-5, 30, count)
     rank = draw.permutation(count)
     later = np.where(arrived >= 100, 10**9, 0)
-    due_at[(arrived < 100) & (due_at >= 100)] = 99  # nobody waits across the leap
+    due_at[(arrived < 100) & (due_at >= 100)] = 99  # no message waits across the leap
     order, left = dapw_order(rank, due_at, arrived)
     leaping, left_later = dapw_order(rank, due_at + later, arrived + later)
     assert leaping.tolist() == order.tolist()

@@ -95,14 +95,14 @@ def test_what_was_spent_is_covered_by_the_promise_and_the_debt(traffic, percent)
 
 
 @given(traffic=traffic(), percent=SHARES)
-def test_what_is_pending_leaves_as_told(traffic, percent):
+def test_pending_messages_leave_in_their_ticks(traffic, percent):
     rule = LedgerRule(percent, EPSILON, DELTA)
     for now, messages in traffic.ticks:
         for message in messages:
             rule.receive(message, now)
-    told = [(one.message, one.leaves) for one in rule.pending()]
+    pending = [(one.message, one.leaves) for one in rule.pending()]
     out = rule.due(traffic.end)
-    assert told == [(one.message, one.left) for one in out[len(out) - len(told) :]]
+    assert pending == [(one.message, one.left) for one in out[len(out) - len(pending) :]]
 
 
 def message(number: int, top: int) -> Message:

@@ -1,4 +1,4 @@
-"""Timed schemes by their widths alone, for tests that need no deployment."""
+"""Timed schemes from their widths, for tests without a deployment."""
 
 from basestation.causality.schemes import Setting, TimedScheme, timed_scheme
 from packet_formats.schemes import descriptor

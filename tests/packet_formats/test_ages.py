@@ -1,4 +1,4 @@
-"""The byte that tells how old an event is, and what is made of it."""
+"""The byte that encodes the age of an event."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def data(age: int) -> Data:
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_an_age_is_told_to_a_unit_and_never_too_old(again: bool) -> None:
+def test_an_age_is_exact_to_a_unit_and_never_too_old(again: bool) -> None:
     unit = (1 if again else 1 / 8) * SECOND
     most = (63 if again else 191) * unit
     for cycles in range(0, 100 * SECOND, 1777):
@@ -34,17 +34,16 @@ def test_an_age_is_told_to_a_unit_and_never_too_old(again: bool) -> None:
         assert is_or_more(code) == (cycles >= most)
 
 
-def test_what_is_told_of_it(layout: DataLayout) -> None:
+def test_an_age_in_json(layout: DataLayout) -> None:
     plain = message_to_plain(data(AGAIN + 33), layout)
-    told = plain["age"], plain["age_ms"], plain["age_or_more"], plain["again"]
-    assert told == (225, 33000, False, True)
+    assert [plain[key] for key in ("age", "age_ms", "age_or_more", "again")] == [225, 33000, False, True]
     assert message_to_plain(data(AGAIN - 1), layout)["age_or_more"] is True
     assert message_from_plain(plain, layout) == data(AGAIN + 33)
     with pytest.raises(FormatError, match="age_ms differs"):
         message_from_plain(plain | {"age": 1}, layout)
 
 
-def test_messages_without_a_schedule_say_nothing(root: Path) -> None:
+def test_messages_without_a_schedule_have_no_age(root: Path) -> None:
     layout = layout_of(load(root / "examples/micaz.toml"))
     assert layout.age_ms(0) is None
     assert "age" not in message_to_plain(data(0), layout)

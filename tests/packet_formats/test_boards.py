@@ -1,4 +1,4 @@
-"""The table of boards: every row has its firmware and its example, and the firmware learns of boards from it alone."""
+"""The table of boards: every row has its firmware and its example, and the firmware takes boards only from there."""
 
 import re
 from configparser import ConfigParser
@@ -45,7 +45,7 @@ def test_a_deployment_takes_the_channels_of_its_board(board: Board, tinyos: int)
 
 
 @each_board
-def test_the_header_tells_the_firmware_of_its_board(board: Board) -> None:
+def test_the_header_describes_the_board(board: Board) -> None:
     given = tables()
     given["network"] = {"name": "field", "board": board.name, "motes": 4}
     found = dict(re.findall(r"#define CAUSEWAY_(\w+) +(\d+)", cheader.render(from_dict(given))))

@@ -169,10 +169,10 @@ def test_each_scheme_brings_its_own_rule(scheme: str) -> None:
 
 def test_a_history_has_as_many_names_as_it_is_told() -> None:
     assert from_dict(tables(scheme="history")).stamp.entries == 4
-    told = from_dict(tables(scheme="history", entries=6))
-    assert told.stamp.entries == 6
-    assert layout_of(told).stamp.entries == 12
-    assert from_dict(told.to_dict()) == told
+    made = from_dict(tables(scheme="history", entries=6))
+    assert made.stamp.entries == 6
+    assert layout_of(made).stamp.entries == 12
+    assert from_dict(made.to_dict()) == made
     with pytest.raises(DeploymentError, match=r"stamp.entries = 15"):
         from_dict(tables(scheme="history", entries=15))
 
@@ -190,9 +190,9 @@ def test_phi_is_for_policies_that_have_one(policy: str) -> None:
 def test_a_tolerance_means_the_ledger() -> None:
     wanted = tables()
     wanted["observer"] = {"tolerate": 0.25}
-    told = from_dict(wanted)
-    assert (told.observer.policy, told.observer.tolerate) == ("ledger", 0.25)
-    assert parse(told.to_toml()) == told
+    made = from_dict(wanted)
+    assert (made.observer.policy, made.observer.tolerate) == ("ledger", 0.25)
+    assert parse(made.to_toml()) == made
     wanted["observer"] = {"policy": "ledger"}
     assert from_dict(wanted).observer.tolerate == 0
     wanted["observer"] = {"policy": "cbd", "tolerate": 0.25}

@@ -1,4 +1,4 @@
-"""The byte in which a health tells its mote's duty, and the days that follow from it."""
+"""The byte in which a health reports its mote's duty, and the days that follow from it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,24 +15,24 @@ from packet_formats.records import Health, duty_code, duty_of, members
 HEALTH = Health(**{member.name: 1 for member in members(Health)})  # type: ignore[arg-type]
 
 
-def test_a_duty_is_told_to_a_few_per_cent() -> None:
+def test_a_duty_is_reported_to_a_few_per_cent() -> None:
     shares = [0.001 * 1.02**step for step in range(348)]
     for share in shares:
         assert duty_of(duty_code(share)) == pytest.approx(share, rel=0.04)
     assert 0.95 < shares[-1] < 1
     assert duty_of(duty_code(0.0005)) == pytest.approx(0.0005, rel=0.07)
     assert duty_of(duty_code(1.0)) == 1.0
-    assert duty_code(0.0) > 0  # 0 is not told
+    assert duty_code(0.0) > 0  # 0 means not reported
 
 
 def test_only_a_schedule_has_it(root: Path) -> None:
     always, windows = (layout_of(load(root / f"examples/{name}.toml")) for name in ("micaz", "micaz_months"))
     health = replace(HEALTH, layout=windows.hash)
-    told = replace(health, tail=bytes([duty_code(0.012)]))
+    sent = replace(health, tail=bytes([duty_code(0.012)]))
     assert len(encode_message(health, always).data) == 28
-    assert decode_message(encode_message(told, windows), windows) == told
+    assert decode_message(encode_message(sent, windows), windows) == sent
     with pytest.raises(FormatError, match="a tail of 1 byte, the layout has 0"):
-        encode_message(told, always)
+        encode_message(sent, always)
     nothing = decode_message(encode_message(health, windows), windows)
     assert isinstance(nothing, Health)
     assert nothing.duty is None
@@ -40,10 +40,10 @@ def test_only_a_schedule_has_it(root: Path) -> None:
 
 def test_it_is_in_json(root: Path) -> None:
     layout = layout_of(load(root / "examples/micaz_months.toml"))
-    told = replace(HEALTH, tail=bytes([duty_code(0.012)]))
-    plain = message_to_plain(told, layout)
+    sent = replace(HEALTH, tail=bytes([duty_code(0.012)]))
+    plain = message_to_plain(sent, layout)
     assert plain["duty"] == pytest.approx(0.012, rel=0.07)
-    assert message_from_plain(plain, layout) == told
+    assert message_from_plain(plain, layout) == sent
     with pytest.raises(FormatError, match="duty differs"):
         message_from_plain(plain | {"duty": 0.5}, layout)
 

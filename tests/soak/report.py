@@ -20,7 +20,6 @@ SEARCHES = {
     "py_fuzz": "Base station: hostile frames for the decoder and for stations",
     "crash_states": "Log: states that a power cut may leave",
     "kills": "kill -9: of `listen` at full line rate, aim 1,000; of `ingest` and `watch`, aim 100 each",
-    "poison": "Jobs on poisoned input: truncated, changed and hostile tables and journals",
     "storm": "Ten MICAz in a storm of faults, 12 emulated hours",
     "scheduled_storm": "Ten MICAz that sleep, in a storm of faults, 12 emulated hours",
 }

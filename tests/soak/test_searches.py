@@ -9,7 +9,7 @@ import pytest
 from basestation.causality.boots import BOOTS
 from basestation.live import guard, overtakings
 from basestation.live.station import Station
-from tests.soak import c_fuzz, crash_states, kills, memory, poison, py_fuzz, report
+from tests.soak import c_fuzz, crash_states, kills, memory, py_fuzz, report
 from tests.soak.running import ROOT
 
 
@@ -62,11 +62,6 @@ def test_killed_ingests():
     found = kills.piece(kills.TURN - 2)
     assert found.faults == []
     assert 0 < found.counts["kills"] <= kills.KILLS
-
-
-@pytest.mark.wide
-def test_a_poisoned_table():
-    assert poison.here(0).faults == []
 
 
 @pytest.mark.few(1)

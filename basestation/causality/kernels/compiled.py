@@ -21,7 +21,7 @@ def compiled(function: F) -> F:
 
 
 class _Notice(event.Listener):
-    """Says, once and to people only, why nothing seems to happen: the first time takes half a minute."""
+    """Says once on a terminal that the kernels are being compiled, which takes half a minute."""
 
     def on_start(self, begun: Any) -> None:
         event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]

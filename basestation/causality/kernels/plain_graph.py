@@ -30,7 +30,7 @@ class Nodes(NamedTuple):
     arrived: Flags
     settled: Flags
     dropped: Flags  # out of the window
-    alone: Flags  # another message had its number: it is in no list
+    alone: Flags  # another message had its number: it is not in a list
     before: Ints  # in its mote's list
     after: Ints
     cause: Ints

@@ -21,13 +21,13 @@ from typing import TypeVar
 from basestation.causality.ledger import Ledger
 from basestation.causality.modular import nearest
 from basestation.causality.order import Message
-from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
+from basestation.causality.rules import NEVER, BufferedRule, Delivery, Name, Pending, Rule
 
 from .barrier_stamp import HEAD, NO_AGE, RESIDUES, BarrierConstants, names_of
 
 Row = TypeVar("Row")
 Key = tuple[int, int, int, int, int]  # l, counter, source, number, arrival
-# What names a message: (source, residue); its successor knows it as (source, number, 0)
+# A link to a message: (source, residue), or (source, number, 0) from its successor
 Link = tuple[int, ...]
 
 
@@ -51,10 +51,11 @@ class Arrival:
     effects: list[Arrival] = field(default_factory=list)  # those that left after it and depend on it at once
 
 
-class BarrierRule(Rule):
+class BarrierRule(BufferedRule):
     """Waits for messages by name, and by the clock for missing ones. With a ledger its wait takes the place of W."""
 
     def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
+        super().__init__()
         self._motes, self._constants = motes, constants
         # How much older than the message that has a link the link's message may be, by the link's length
         self._reaches = {2: constants.Z, 3: constants.WIN + constants.Y}
@@ -64,17 +65,14 @@ class BarrierRule(Rule):
         self._swept = -NEVER
         self._arrivals = 0
         self.evaluations = 0
-        self._out: list[Delivery] = []
         self._awake = False  # something may leave in this tick
         self._quiet = -NEVER  # nothing leaves before this tick, unless it is awake
         self._newest: dict[int, int] = {}
-        self._known: dict[
-            Link, list[tuple[Key, Arrival]]
-        ] = {}  # arrivals by what names them, in order of keys
-        self._namers: dict[Link, list[int]] = {}  # the l of all that name it, in order
-        self._missed: dict[
-            Link, list[tuple[Arrival, int]]
-        ] = {}  # messages to look at again when such a message arrives
+        # Arrivals by the links to them, in order of keys
+        self._known: dict[Link, list[tuple[Key, Arrival]]] = {}
+        self._namers: dict[Link, list[int]] = {}  # the l of all messages with this link, in order
+        # Messages to evaluate again when the message behind the link arrives
+        self._missed: dict[Link, list[tuple[Arrival, int]]] = {}
         self._waiters: dict[Arrival, list[tuple[Arrival, int]]] = {}  # the messages that wait for a held one
         self._held: list[tuple[Key, Arrival]] = []
         self._low: list[tuple[int, Key, int, Arrival]] = []
@@ -103,17 +101,6 @@ class BarrierRule(Rule):
             self._reconsider()
         self._awake = True
         return True
-
-    def due(self, now: int) -> list[Delivery]:
-        self._settle(now)
-        out, self._out = self._out, []
-        return out
-
-    def next_due(self) -> int | None:
-        if self._out:
-            return self._out[0].left
-        at = self._next_time()
-        return None if at >= NEVER else at
 
     def retune(self, other: Rule) -> bool:
         """Take the other rule's ledger; a new rule would wait for messages that have left already."""
@@ -380,7 +367,7 @@ class BarrierRule(Rule):
         self._swept, oldest = self._clock, self._clock - self._memory
         for link, known in self._known.items():
             if len(link) == 2:
-                continue  # the name that its successor has for it finds it, too
+                continue  # the link from its successor finds it
             for _, one in known:
                 one.effects = [effect for effect in one.effects if effect.top >= oldest]
         self._known = _kept(self._known, lambda row: row[1].held or row[1].top >= oldest)

@@ -1,4 +1,4 @@
-"""What a barrier stamp holds, and the constants that motes and observer derive from epsilon and delta."""
+"""The fields of a barrier stamp, and the constants that motes and observer derive from epsilon and delta."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAD = 4  # fields before the names: counter, cut, close, age
 
 @dataclass(frozen=True, slots=True)
 class BarrierConstants:
-    """What motes and observer derive from epsilon and delta, in ticks, with names in the papers' manner.
+    """Constants that motes and observer derive from epsilon and delta, in ticks, with names in the papers' manner.
 
     W: how long the observer waits for a missing message. Z: how much older than its namer a named message may be. WIN:
     the age from which a cause needs no name, since it has arrived or is lost. Y: how far l may be ahead of a clock.

@@ -1,4 +1,4 @@
-"""The rule that BMR and AS share: wait for earlier messages to the observer, but no longer than they are of use.
+"""The rule of BMR and AS: wait for earlier messages to the observer, but only while they are of use.
 
 Both stamps say when each mote last sent to the observer. A message waits while it names another one that has neither
 arrived nor expired. A message expires Delta after its sending: it is discarded, and no message waits for it.

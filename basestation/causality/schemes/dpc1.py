@@ -1,4 +1,4 @@
-"""The physical clock alone: a mote learns nothing from other motes. DEW calls it the real-time scalar."""
+"""Only the physical clock: a mote learns nothing from other motes. DEW calls it the real-time scalar."""
 
 from __future__ import annotations
 

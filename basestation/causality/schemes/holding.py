@@ -1,8 +1,7 @@
-"""What the delivery rules that wait for particular messages share: a buffer, and what each message in it waits for.
+"""The common part of the rules that wait for particular messages: a buffer, and the names that each message waits for.
 
-Whatever the rule, a message leaves when everything it names is settled or expired. Each name expires at a known tick,
-so what leaves, and when, depends on the arrivals and their ticks alone: a caller that asks late gets what it would
-have got in time.
+A message leaves when everything that it names is settled or expired. Each name expires at a known tick, so deliveries
+depend only on the arrivals and their ticks: a caller that asks late gets the same deliveries.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from basestation.causality.order import Message
-from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
+from basestation.causality.rules import NEVER, BufferedRule, Delivery, Name, Pending
 
 FEW = 1000  # names that all held messages wait for: with more, `pending` gives the latest ticks
 
@@ -36,15 +35,15 @@ def since(message: Message, now: int) -> int:
     return now if message.heard is None else max(now, message.heard)
 
 
-class Holding(Rule):
+class Holding(BufferedRule):
     """A rule that holds each message until nothing that it names is missing."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._held: dict[Held, None] = {}
         self._here: dict[Name, dict[Held, None]] = {}
         self._waiters: dict[Name, dict[Held, None]] = {}
         self._next: Held | None = None
-        self._out: list[Delivery] = []
         self._clock = -NEVER
         self._arrivals = 0
 
@@ -58,17 +57,6 @@ class Holding(Rule):
         missing = dict.fromkeys(self._names(message, now))
         self._hold(Held(message, now, self._earliest(message, now), self._order(message), missing))
         return True
-
-    def due(self, now: int) -> list[Delivery]:
-        self._settle(now)
-        out, self._out = self._out, []
-        return out
-
-    def next_due(self) -> int | None:
-        if self._out:
-            return self._out[0].left
-        at = self._next_leave()
-        return None if at >= NEVER else at
 
     def pending(self) -> list[Pending]:
         """As `Rule.pending`. With more than `FEW` names, the messages are sorted by the latest tick in which they
@@ -95,7 +83,7 @@ class Holding(Rule):
             if held is queue[0][-1]:
                 heapq.heappop(queue)
             if held in found:
-                continue  # it was freed before its own time was up
+                continue  # a message that it waited for freed it earlier
             found[held] = clock
             for name in (self._name(held.message), *blocks[held]):
                 for waiter in self._waiters.get(name, ()):
@@ -112,7 +100,7 @@ class Holding(Rule):
 
     def _settle(self, now: int) -> None:
         """Release all messages that leave up to tick `now`."""
-        while (at := self._next_leave()) <= now:
+        while (at := self._next_time()) <= now:
             assert self._next is not None
             overdue = at >= self._longest(self._next)
             self._release(self._foremost(self._next) if overdue else self._next, at)
@@ -128,7 +116,7 @@ class Holding(Rule):
             seen.add(cause)
             held = cause
 
-    def _next_leave(self) -> int:
+    def _next_time(self) -> int:
         return NEVER if self._next is None else max(self._next.ready, self._clock)
 
     def _hold(self, held: Held) -> None:

@@ -1,4 +1,4 @@
-"""Rules that wait for messages by their numbers: for ever, were there no time to give up in."""
+"""Rules that wait for messages by their numbers, up to the time to give up in."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEMORY = 256  # numbers of one source: beyond that an 8-bit counter could not na
 
 
 class Settled:
-    """Which messages nobody need wait for any more, by source: all up to a floor, and single ones above it."""
+    """The messages that no rule need wait for, by source: all up to a floor, and single ones above it."""
 
     def __init__(self, motes: int) -> None:
         self._floor = [0] * motes
@@ -54,12 +54,12 @@ class Settled:
 
 
 class WaitingByName(Holding):
-    """Waits for messages by source and number. One that is missing for the time to give up in is given up for all.
+    """Waits for messages by source and number, and gives up a message that is missing for the time to give up in.
 
-    The time runs from when it was first missed: it was sent before what named it, so it is on its way already. One
-    that is in the buffer is not missing: it will leave in its turn. But whatever it waits for was sent before it, too:
-    so a message leaves when it has been here for the time to give up in, after what it waits for here. That ends
-    circles as well, which only a liar makes, or a mote that has lost its memory or started anew.
+    The time runs from the arrival of the first message that names the missing one: that was sent earlier, so it is on
+    its way already. A message in the buffer is not missing, since it will leave in its turn. But its own causes were
+    sent even earlier, so no message stays longer than the time to give up in; held causes leave before it. That also
+    ends circles of names, which come from a liar, or from a mote that has lost its memory or started anew.
     """
 
     def __init__(self, setting: Setting) -> None:

@@ -42,7 +42,7 @@ def test_counts_are_those_of_all_pairs(seed):
 
 
 def test_the_flags_say_which_messages():
-    """Mote 0 sends a; mote 1 receives it and sends b; mote 2 sends c, which nobody knows. Delivered: c, b, a."""
+    """Mote 0 sends a; mote 1 receives it and sends b; mote 2 sends c, which no mote knows. Delivered: c, b, a."""
     a, b, c = Send(0, 1, (1, 0, 0)), Send(1, 1, (1, 1, 0)), Send(2, 1, (0, 0, 1))
     counts = counted([a, b, c], [2, 1, 0])
     assert counts.overtaken.tolist() == [True, False, False]

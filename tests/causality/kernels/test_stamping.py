@@ -57,7 +57,7 @@ def stamped_by_programs(name: str, setting: Setting, events: list[Event]) -> lis
     return stamps
 
 
-@pytest.mark.few(80)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("modulus", [11, 12, 14, 32])  # from just enough to room for all of epsilon
 @pytest.mark.parametrize("count", ["events", "sends"])

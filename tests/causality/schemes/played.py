@@ -70,7 +70,7 @@ def stamped(run: Run, method: Scheme) -> list[Message]:
 
 
 def play(run: Run, method: Scheme, rule: Rule | None = None) -> Played:
-    """The observer is asked after each batch, and at the end for what is left."""
+    """Deliver after each batch, and the rest at the end."""
     messages, thrown_away = stamped(run, method), []
     rule = rule or method.rule()
     out: list[Delivery] = []
@@ -98,7 +98,7 @@ def lossless_runs(draw) -> Run:
 
 @st.composite
 def serial_runs(draw) -> Run:
-    """No two messages are concurrent: whoever sends has received all before. They arrive in any order."""
+    """No two messages are concurrent: a sender has received all messages before. They arrive in any order."""
     motes = draw(st.integers(2, 4))
     run = Run(motes, epsilon=1, delta=1)
     for sender in draw(st.lists(st.integers(0, motes - 1), max_size=12)):

@@ -214,11 +214,11 @@ def test_what_is_said_about_held_messages_comes_true(world: str) -> None:
         for now, message in begun.arrivals:
             rule.receive(message, now)
             rule.due(now)
-        told = [(p.message, p.leaves) for p in rule.pending()]
+        expected = [(p.message, p.leaves) for p in rule.pending()]
         rest = []
         while (at := rule.next_due()) is not None:
             rest += [(d.message, d.left) for d in rule.due(at)]
-        assert told == rest
+        assert rest == expected
 
 
 # ---- Wrong with a wrong constant ----
@@ -401,7 +401,7 @@ def test_a_counter_that_is_full_carries_into_the_clock() -> None:
 
 
 def test_the_age_of_the_newest_cause_ends_a_wait_for_it() -> None:
-    """A mote whose previous message is old tells how old the one is that it names: if that is lost, that long less."""
+    """A mote whose previous message is old sends the age of the newest cause: if that is lost, the wait is shorter."""
     one = scheme(3, 32, motes=3)
     program, peer = one.start(0), one.start(1)
     lost = Message(1, 1, peer.on_send(100, 1))

@@ -65,6 +65,7 @@ def test_delta_causal_holds_a_message_no_longer_than_it_must():
     assert play(run, DeltaCausal(setting(run))).left == {1: 1 + 6 + 1, 2: 1 + 6 + 1}
 
 
+@pytest.mark.wide
 @settings(max_examples=500)
 @given(run=legal_runs(150))
 def test_theorem_2_needs_no_common_clock_only_sends_of_one_mote_apart(run):
@@ -107,7 +108,7 @@ def two_hop_pairs(run: Run) -> set[tuple[int, int]]:
 
 
 def one_send_a_tick(run: Run) -> Run:
-    """Without the sends of a mote that has sent in that tick already, which no time of sending can tell apart."""
+    """Without a mote's second send in one tick, since both would have the same time of sending."""
     kept = Run(run.motes, run.epsilon, run.delta)
     number: dict[int, int] = {}
     for step in run.steps:

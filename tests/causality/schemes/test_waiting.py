@@ -70,7 +70,7 @@ def test_what_waits_too_long_leaves_after_what_it_waits_for_here(rule):
     assert rule.late == 0
 
 
-def test_nobody_waits_for_what_was_sent_before_a_mote_joined(rule):
+def test_messages_sent_before_a_mote_joined_are_not_awaited(rule):
     rule.receive(message(1, 1, (0, 3)), 0)
     rule.join(0, 4)
     assert names_of(rule.due(0)) == [(1, 1)]
@@ -78,13 +78,13 @@ def test_nobody_waits_for_what_was_sent_before_a_mote_joined(rule):
     assert rule.due(1) == []
 
 
-def test_nobody_waits_for_a_mote_that_has_left(rule):
+def test_a_mote_that_has_left_is_not_awaited(rule):
     rule.receive(message(1, 1, (0, 3)), 0)
     rule.leave(0)
     assert names_of(rule.due(0)) == [(1, 1)]
 
 
-def test_a_network_at_work_begins_with_nobody(rule):
+def test_a_running_network_begins_without_awaited_messages(rule):
     rule.begin()
     rule.receive(message(1, 9, (0, 3), (2, 8)), 0)
     assert names_of(rule.due(0)) == [(1, 9)]

@@ -83,7 +83,7 @@ class Reading(Rule):
 
 @dataclass
 class FromTheMiddle:
-    """A scheme whose observer comes upon a network at work; over the wire, or told the stamps as they are."""
+    """A scheme whose observer joins a running network, and reads stamps from the wire, or as they were made."""
 
     name: str
     setting: Setting
@@ -122,21 +122,21 @@ def both(name: str, setting: Setting) -> tuple[FromTheMiddle, FromTheMiddle]:
 def test_a_rule_does_the_same_behind_the_wire(name: str, run: Run) -> None:
     if run.motes**2 > 25:
         return
-    told, wired = both(name, Setting(run.motes, run.epsilon, run.delta))
-    assert play(run, wired).deliveries == play(run, told).deliveries
+    plain, wired = both(name, Setting(run.motes, run.epsilon, run.delta))
+    assert play(run, wired).deliveries == play(run, plain).deliveries
 
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("gateways", [1, 3])
 @pytest.mark.parametrize("loss", [0.1, pytest.param(0.0, marks=pytest.mark.wide)])
-def test_counters_wrap_and_nobody_notices(name: str, loss: float, gateways: int) -> None:
+def test_wrapping_counters_change_no_delivery(name: str, loss: float, gateways: int) -> None:
     """Each mote sends some seven hundred messages: every counter goes round twice and more."""
     network = {"motes": 4, "epsilon": 4, "delta": 8, "gateways": gateways}
     options = WorldOptions(**network, messages=2800, loss=loss, seed=3)
-    told, wired = both(name, Setting(4, 4, 8))
+    plain, wired = both(name, Setting(4, 4, 8))
     stream = generate(options).stream
-    expected, found = play_stream(stream, told), play_stream(stream, wired)
+    expected, found = play_stream(stream, plain), play_stream(stream, wired)
     assert found.order.tolist() == expected.order.tolist()
     assert found.hold.tolist() == expected.hold.tolist()
     assert len(found.order) > 2000
@@ -187,7 +187,7 @@ def test_both_sides_agree_on_the_width_of_an_age(epsilon: int, delta: int) -> No
     assert age_bits(epsilon, delta) == Setting(2, epsilon, delta).age_bits
 
 
-def test_what_is_told_of_a_mote_never_heard_of_reads_as_nothing() -> None:
+def test_a_counter_for_a_mote_not_heard_yet_reads_as_nothing() -> None:
     vector = make_scheme("vector", Setting(3, 1, 1)).codec().reader()
     assert vector.read((57, 200), 0, 1, 0).kn == (1, 0, 0)
     assert vector.newest(1) is None
@@ -200,7 +200,7 @@ def test_what_is_told_of_a_mote_never_heard_of_reads_as_nothing() -> None:
     assert names.read((1, 56), 0, 2, 0).kn == (1, 57)
 
 
-def test_one_mote_alone_is_not_believed_far_ahead() -> None:
+def test_a_number_far_ahead_needs_a_second_mote() -> None:
     reader = make_scheme("vector", Setting(4, 1, 1)).codec().reader()
     for mote in range(4):
         reader.read((0, 0, 0), mote, 10, 0)
@@ -229,7 +229,7 @@ def test_the_numbers_of_a_mote_that_started_anew_are_read_anew() -> None:
     assert reader.read((200,), 0, 1, 0).kn == (1, 200)
     reader.forget(1)
     reader.read((0,), 1, 513, 0)
-    # The old boot's last counter reads as something before the new boot's first message: nobody waits for it.
+    # The old boot's last counter reads as a number before the new boot's first message: no message waits for it.
     assert reader.read((200,), 0, 2, 0).kn == (2, 456)
     assert reader.newest(1) == 513
 
@@ -257,7 +257,7 @@ def test_what_is_left_out_of_a_stamp_changes_no_delivery_though_clocks_differ_by
 ) -> None:
     network = {"motes": 4, "epsilon": 10, "delta": 10, "gateways": gateways}
     options = WorldOptions(**network, messages=1200, loss=0.2, rate=0.2, seed=7)
-    told, wired = both(name, Setting(4, 10, 10))
+    plain, wired = both(name, Setting(4, 10, 10))
     stream = generate(options).stream
-    expected, found = play_stream(stream, told), play_stream(stream, wired)
+    expected, found = play_stream(stream, plain), play_stream(stream, wired)
     assert (found.order.tolist(), found.hold.tolist()) == (expected.order.tolist(), expected.hold.tolist())
