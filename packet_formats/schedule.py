@@ -122,7 +122,7 @@ class Schedule:
 
     @property
     def own_most(self) -> int:
-        """The most own messages of a mote in one window: after a long silence many wait, and relays have room for few."""
+        """The most messages that a mote sends in one window: after a long silence many wait, but relays hold few."""
         return 2 + (self.period >> 18)
 
     @property
