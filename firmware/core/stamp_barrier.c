@@ -140,7 +140,7 @@ static void cut(causes_t *causes, cw_past_t how_far)
         causes->cut = how_far;
 }
 
-/* Of two as new as each other the one that came first stays first. */
+/* Of two equally new messages the first one named stays first. */
 static void name(causes_t *causes, cw_entry_t source, cw_past_t how_far)
 {
     uint8_t at = causes->names;
@@ -161,7 +161,7 @@ static void name(causes_t *causes, cw_entry_t source, cw_past_t how_far)
     causes->behind[at] = how_far;
 }
 
-/* Sort out what is new since our last message; after that nothing is. */
+/* Find the causes since our last message, and unmark them. */
 static void find_causes(cw_stamp_t *state, causes_t *causes, uint16_t own, cw_past_t latest)
 {
     cw_past_t oldest = (cw_past_t)(behind(latest, state->top) + Z);

@@ -2,8 +2,8 @@
  *
  * One driver is linked: chips/cc2420 or chips/cc1000. The driver does channel access (listen before talk with
  * random backoff), drops frames with a bad CRC, and gives the time of the start-of-frame delimiter with each
- * frame. It hears everything (no address recognition, no acknowledgements): its user decides whom a frame is
- * for.
+ * frame. It hears everything (no address recognition, no acknowledgements): its user decides which node a
+ * frame is for.
  */
 #pragma once
 
@@ -76,13 +76,14 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
 #define RADIO_WAKE_TIME CAUSEWAY_RADIO_WAKE
 
 /** Power the receiver down, with the least current that the chip knows; a send in progress ends as
- * RADIO_FAILED, and frames that were not handed over yet are lost: call radio_service() before. What the chip
- * forgets radio_wake() writes again; its calibration is kept. Asleep, the radio does not need the I/O clock.
+ * RADIO_FAILED, and frames that were not handed over yet are lost: call radio_service() before. radio_wake()
+ * writes the forgotten registers again; the calibration is kept. Asleep, the radio does not need the I/O
+ * clock.
  */
 void radio_sleep(void);
 
-/** Begin to listen again; true once the receiver is on. Until it says so, call it again on EVENT_RADIO. It
- * never waits. If the chip does not start, it is tried again by itself, once a second. */
+/** Begin to listen again; true once the receiver is on. While false, call it again on EVENT_RADIO. It never
+ * waits. If the chip does not start, it is tried again by itself, once a second. */
 bool radio_wake(void);
 
 /** As radio_send(), but look at the channel once, at the local time `when` (at once if that has passed; at

@@ -41,19 +41,18 @@ static uint16_t jitter(uint32_t slack)
 }
 
 /* Forward a message. Return its copy, in which a byte may be changed; NULL if no place is free. */
-static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t *message,
+static outbox_frame_t *forward_message(outbox_kind_t kind, const radio_message_t *message,
                                        uint32_t not_before, uint32_t deadline)
 {
-    uint32_t wait = CAUSEWAY_SCHEDULED
-                        ? 0
-                        : jitter(deadline - not_before); /* with a schedule turns keep them apart */
+    /* with a schedule turns keep them apart */
+    uint32_t wait = CAUSEWAY_SCHEDULED ? 0 : jitter(deadline - not_before);
     outbox_frame_t *frame = traffic_frame(kind, message->type, message->length, not_before + wait, deadline);
     if (frame) {
         memcpy(frame->message.data, message->data, message->length);
         if (CAUSEWAY_SCHEDULED) {
             frame->first_round = schedule_round() & OUTBOX_ROUND_MOST;
-            frame->behind = schedule_round() ==
-                            SCHEDULE_NO_ROUND; /* heard outside the rounds: its sender goes on with it */
+            /* heard outside the rounds: its sender goes on with it */
+            frame->behind = schedule_round() == SCHEDULE_NO_ROUND;
         }
         outbox_put(frame);
     }
@@ -62,7 +61,7 @@ static outbox_frame_t *pass_message_on(outbox_kind_t kind, const radio_message_t
 
 void forwarding_plain(const radio_message_t *message, uint8_t at, uint8_t changed, uint32_t now)
 {
-    outbox_frame_t *frame = pass_message_on(OUTBOX_PLAIN, message, now, now + DEADLINES_PLAIN);
+    outbox_frame_t *frame = forward_message(OUTBOX_PLAIN, message, now, now + DEADLINES_PLAIN);
     if (frame)
         frame->message.data[at] = changed;
 }
@@ -91,7 +90,7 @@ void forwarding_on_new(const radio_heard_t *heard, uint32_t tick, uint32_t now)
         count(&traffic.late);
         stamping_note(RECORDER_LATE, payload);
     } else {
-        outbox_frame_t *frame = pass_message_on(OUTBOX_STAMPED, &heard->message, not_before, deadline);
+        outbox_frame_t *frame = forward_message(OUTBOX_STAMPED, &heard->message, not_before, deadline);
         if (frame)
             frame->message.data[CAUSEWAY_FLAGS_AT] = flags;
     }

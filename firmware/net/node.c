@@ -85,9 +85,8 @@ static bool may_rest(uint8_t events, uint32_t now)
 static void show(uint32_t now)
 {
     /* with a schedule no LED is lit for long: only while the mote looks for its network */
-    bool shown = !CAUSEWAY_SCHEDULED || schedule_awake();
-    leds_set((uint8_t)(role_leds() | (!shown || timesync_in_sync(now) ? 0 : LED_RED) |
-                       (timesync_two_roots() ? LED_YELLOW : 0)));
+    bool is_well = timesync_in_sync(now) || (CAUSEWAY_SCHEDULED && !schedule_awake());
+    leds_set((uint8_t)(role_leds() | (is_well ? 0 : LED_RED) | (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
 /* Each layer is called whatever the events are: an event lost by a fault in memory delays work by a second at

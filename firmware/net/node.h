@@ -102,7 +102,7 @@ void node_read(uint8_t sensor);
 /** Light exactly these LEDs, beside the node's own. */
 void node_leds(uint8_t leds);
 
-/* ---- What an app of a mote defines; what it leaves out does nothing ---- */
+/* ---- What an app of a mote defines; a callback left out does nothing ---- */
 
 /** The order of a message against our own last message, by its stamp and receipts. */
 enum node_order {

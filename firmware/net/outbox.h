@@ -55,9 +55,8 @@ typedef struct {
     uint8_t tries; /* the user's: how often it went out before */
     /* with a schedule only: */
     uint8_t first_round : 6; /* of the window: the frame does not go out before */
-    uint8_t
-        behind : 1; /* a peer at our distance sent it first: we send it if we hear it again in first_round */
-    uint8_t urgent : 1; /* an own message without a stamp goes out in the next window of either kind */
+    uint8_t behind : 1;      /* a peer at our distance sent it first: we send it if we hear it again */
+    uint8_t urgent : 1;      /* an own message, until stamped: for the next window of either kind */
     cw_flag_t used;
 } outbox_frame_t;
 
@@ -85,8 +84,8 @@ void outbox_service(uint32_t now);
 /** The local time by which outbox_service() must be called again, if nothing happens before. */
 uint32_t outbox_next(uint32_t now);
 
-/** Whether memory has kept possible times: no frame, here or in the radio, waits longer than any frame may.
- * */
+/** Whether memory has kept possible times: no frame, here or in the radio, waits longer than any
+ * frame may. */
 bool outbox_sound(uint32_t now);
 
 /* What the user of this module defines. */

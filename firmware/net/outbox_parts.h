@@ -24,10 +24,10 @@ bool outbox_prepare(outbox_frame_t *frame, uint32_t now);
 
 /* ---- outbox_beacons.c ---- */
 
-/** Hand the due beacon to the radio. Whether the radio took it. */
+/** Hand the due beacon to the radio. Return whether the radio took it. */
 bool outbox_send_beacon(uint32_t now);
 
-/** A beacon or its proof ended so. Whether the radio has the next one. */
+/** A beacon or its proof ended so. Return whether the radio has the next one. */
 bool outbox_beacon_ended(radio_result_t result);
 
 /* ---- outbox_scheduled.c: `if (CAUSEWAY_SCHEDULED)` goes before a call ---- */
@@ -50,7 +50,7 @@ bool outbox_is_turn(const outbox_frame_t *frame, uint32_t now);
 /** Take a second message for the frame that goes out now, where two fit into one. */
 void outbox_take_second(uint32_t now);
 
-/** Hand over what goes out, at its turn. Whether the radio took it. */
+/** Hand the frame to the radio, to start at its turn. Return whether the radio took it. */
 bool outbox_transmit_at_turn(void);
 
 /** The local time at which a frame may go out next. */

@@ -24,7 +24,7 @@ static bool is_urgent(const outbox_frame_t *frame)
     return SCHEDULE_URGENT && frame->kind == OUTBOX_OWN && frame->urgent;
 }
 
-/* An urgent message goes out in the next window of either kind, while those listen who are to forward it. */
+/* An urgent message goes out in the next window of either kind, while motes that can forward it listen. */
 static bool is_time(const outbox_frame_t *frame, uint8_t round)
 {
     if (SCHEDULE_URGENT && schedule_urgent())
@@ -113,7 +113,9 @@ static bool is_to_seal(const outbox_frame_t *frame, uint32_t now)
  * begins, the oldest first. A message that is put off keeps its place, so the loop ends. */
 static void seal_own(uint32_t now)
 {
-    for (uint8_t left = OUTBOX_ROOM; phase_round <= SCHEDULE_URGENT && left > 0; left--) {
+    if (phase_round > SCHEDULE_URGENT)
+        return;
+    for (uint8_t left = OUTBOX_ROOM; left > 0; left--) {
         outbox_frame_t *oldest = NULL;
         for (outbox_frame_t *frame = outbox_frames; frame < OUTBOX_END; frame++)
             if (is_to_seal(frame, now) &&

@@ -20,7 +20,7 @@ typedef enum {
     RECORDER_SEND,     /* peer: own id; an own message was stamped and handed to the radio */
     RECORDER_RECEIVE,  /* peer: its source; a message was merged */
     RECORDER_UNMERGED, /* peer: its source; a message was received, but its sender is out of sync */
-    RECORDER_RELAY,    /* peer: its source; another mote's message was passed on */
+    RECORDER_RELAY,    /* peer: its source; another mote's message was forwarded */
     RECORDER_LATE,  /* peer: its source, own id too; a message was dropped because it could not make delta */
     RECORDER_EPOCH, /* peer: epoch; stamps were cleared */
 } recorder_kind_t;

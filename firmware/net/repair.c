@@ -61,8 +61,8 @@ void repair_fill(uint8_t *beacon, uint32_t now)
     memcpy(beacon + CAUSEWAY_BEACON_TAIL_AT, timesync_is_root() ? list_of_root(now) : list, LIST_BYTES);
 }
 
-/* The message becomes as it was when the app handed it over, at its `not_before`; but new messages go first.
- * */
+/* The message becomes as it was when the app handed it over, at its `not_before`; but new messages go
+ * first. */
 static void send_again(outbox_frame_t *frame, uint32_t now)
 {
     uint8_t *payload = frame->message.data;

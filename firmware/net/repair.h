@@ -26,15 +26,16 @@
 /** A gateway has handed a data message up. */
 void repair_on_arrival(const radio_message_t *message);
 
-/** Put the list into a beacon that we send at local time `now`. After the root's in a window it begins anew.
+/** Put the list into a beacon that we send at local time `now`. The root's list starts empty after its beacon
+ * in a window.
  */
 void repair_fill(uint8_t *beacon, uint32_t now);
 
 /** We follow a beacon of the root: messages of ours that its list lacks go out again. */
 void repair_on_beacon(const uint8_t *beacon, uint32_t now);
 
-/** A data message will not go out any more as it is. Keep a copy, if it is ours and may have to go out again.
- * */
+/** A data message will not go out any more as it is. Keep a copy, if it is ours and may have to go out
+ * again. */
 void repair_keep(const outbox_frame_t *frame);
 
 static inline bool repair_is_kept(const outbox_frame_t *frame)

@@ -14,8 +14,8 @@ extern const bool role_sleeps;
 /** Whether a node of this kind may have this id. */
 bool role_accepts(uint16_t id);
 
-/** Start. All layers run, and have heard nothing yet. `now` is the local time at which time sync was started.
- * */
+/** Start. All layers run, and have heard nothing yet. `now` is the local time at which time sync was
+ * started. */
 void role_start(uint32_t now);
 
 /** The role's turn: after the radio's, before the outbox's. */

@@ -87,14 +87,8 @@ uint8_t schedule_round(void);
 uint8_t schedule_our_round(void);
 
 /** Whether the window is an urgent one. */
-#if SCHEDULE_URGENT
-bool schedule_urgent(void);
-#else
-static inline bool schedule_urgent(void)
-{
-    return false;
-}
-#endif
+#define schedule_urgent() (SCHEDULE_URGENT && schedule_is_urgent())
+bool schedule_is_urgent(void);
 
 /** The number of the window that is open, or opens next, modulo 256; of an urgent one, that of the window
  * before it. */
@@ -116,8 +110,8 @@ uint32_t schedule_end(uint32_t now);
 /** The local time at which the next window with a beacon opens, later than `now`. */
 uint32_t schedule_opening(uint32_t now);
 
-/** Whether a mote this many hops away forwards the beacon that it has just taken; `when`: at this local time.
- * */
+/** Whether a mote this many hops away forwards the beacon that it has just taken; `when`: at this local
+ * time. */
 bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when);
 
 /** The local time of our turn behind a beacon that has just begun. */
@@ -136,8 +130,8 @@ bool schedule_sound(uint32_t now);
 
 /* What the user of this module defines. */
 
-/** Whether a frame may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this window.
- * */
+/** Whether a frame may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this
+ * window. */
 bool schedule_on_due(uint8_t round);
 
 /** Whether the radio has a frame of ours. */

@@ -1,4 +1,4 @@
-/* Decides which phases a mote wakes for, and how long it listens in each. */
+/* Decides which phases a mote listens to, and how long. */
 #include "schedule.h"
 
 #if CAUSEWAY_SCHEDULED

@@ -1,6 +1,6 @@
-/** What the files of the schedule share. schedule.c follows windows and phases; schedule_listen.c decides who
- * listens to which phase, and how long; schedule_turns.c when a frame may start; schedule_join.c how a mote
- * without the time looks for the network; schedule_urgent.c which window is an urgent one.
+/** What the files of the schedule share. schedule.c follows windows and phases; schedule_listen.c decides
+ * which phases a mote listens to, and how long; schedule_turns.c when a frame may start; schedule_join.c how
+ * a mote without the time looks for the network; schedule_urgent.c which window is an urgent one.
  */
 #pragma once
 
@@ -54,10 +54,7 @@ typedef struct {
 extern schedule_state_t schedule;
 
 /** Whether this mote only looks whether a mote farther away has an urgent message. */
-static inline __attribute__((always_inline)) bool polls(void)
-{
-    return schedule_urgent() && schedule.level > schedule.our_level;
-}
+#define polls() (schedule_urgent() && schedule.level > schedule.our_level)
 
 #define PREPARED (polls() ? PREPARE : 0) /* by which we turn to a phase too early for it */
 

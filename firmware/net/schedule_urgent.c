@@ -8,7 +8,7 @@
 #define URGENT (UINT32_C(1) << CAUSEWAY_URGENT_LOG2)
 #define INSTANTS (1 << (CAUSEWAY_PERIOD_LOG2 - CAUSEWAY_URGENT_LOG2)) /* of openings in a period */
 
-bool schedule_urgent(void)
+bool schedule_is_urgent(void)
 {
     return schedule.urgent;
 }

@@ -13,7 +13,7 @@
 static guarded_u16_t two_roots; /* whether it has heard another root */
 static cw_beacon_t best;        /* a listening root's best answer, */
 static uint32_t best_heard;     /* when it was heard, */
-static cw_flag_t got_answer;    /* and whether there is one */
+static cw_flag_t got_answer;    /* and whether one came */
 
 void timeroot_start(void)
 {
@@ -93,7 +93,7 @@ void timeroot_on_answer(const cw_beacon_t *beacon, uint32_t heard)
     best_heard = heard;
     got_answer = true;
     if (CAUSEWAY_SCHEDULED && timesync.burst > LISTEN_MORE)
-        timesync.burst = LISTEN_MORE; /* those who know more are awake now */
+        timesync.burst = LISTEN_MORE; /* nodes that know more are awake now */
 }
 
 bool timeroot_answered(void)
@@ -150,7 +150,7 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
 {
     int32_t ahead = timesync_may_follow(beacon) ? (int32_t)(beacon->time - network_time_estimate(heard)) : 0;
     if (beacon->root != CAUSEWAY_ROOT) {
-        if (MIC_BYTES && ahead > APART) /* we have taken up what somebody played again, they have not */
+        if (MIC_BYTES && ahead > APART) /* we took up a replayed time, the motes did not */
             adopt(beacon, heard);
         else
             timesync_outbid(beacon, now);

@@ -1,5 +1,5 @@
-/* Time sync as its driver, the root or a successor: when beacons go out, who succeeds a silent root, and
- * which of two drivers gives way. */
+/* Time sync as its driver, the root or a successor: when beacons go out, when a mote succeeds a silent root,
+ * and which of two drivers gives way. */
 #include "clock_fit.h"
 #include "hal/clock.h"
 #include "jitter.h"
@@ -71,7 +71,7 @@ bool timesync_outranks(uint16_t root)
 
 bool timesync_gives_way(const cw_beacon_t *beacon, uint32_t now)
 {
-    if (beacon->root == timesync.driver) { /* our own, passed on: others follow our time */
+    if (beacon->root == timesync.driver) { /* our own, forwarded: others follow our time */
         clock_fit_move_up((uint16_t)(clock_fit_base_error() - clock_fit_base_error() / 8), now);
         return false;
     }

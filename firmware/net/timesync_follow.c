@@ -1,4 +1,4 @@
-/* Time sync as a follower: which beacons a mote takes, and what it makes of them. */
+/* Time sync as a follower: which beacons a mote takes, and how it sets its clock by them. */
 #include "clock_fit.h"
 #include "jitter.h"
 #include "network_time.h"

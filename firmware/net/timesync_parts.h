@@ -13,14 +13,13 @@
 
 enum {
     QUICK_BEACONS = 8, /* of the root's, at its start */
-    /* a root that adopts a time goes on this far ahead of the number heard: others may have heard newer ones
-     * */
+    /* a root that adopts a time goes on this far ahead of the number heard: others may have newer ones */
     SEQUENCE_LEAP = 16,
 };
 
 #define ANSWER_PAUSE CLOCK_SECOND /* a driver answers questions by a beacon, but no more often than this */
 
-/* Time to pass a beacon on in, so that neighbours do not all send at once. */
+/* The time in which a beacon is forwarded, at random, so that neighbours do not all send at once. */
 #define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))
 
 typedef enum {
@@ -42,7 +41,7 @@ typedef struct {
     timesync_counters_t counters;
     uint16_t driver; /* following: whose beacons we take; our own id: we are the successor */
     intent_t intent;
-    uint32_t beacon_at; /* local time of what is intended */
+    uint32_t beacon_at; /* local time for `intent` */
     uint8_t hops;       /* our own, by the last beacon taken */
     uint8_t ask_pause;  /* the next one is ASK_FIRST, doubled this often */
 } timesync_shared_t;
@@ -83,13 +82,13 @@ static inline bool newer16(uint16_t a, uint16_t b)
 
 /* ---- timesync.c ---- */
 
-/** Send this at that local time, in place of what was planned. */
+/** Send this at that local time, instead of what was planned. */
 void timesync_plan(intent_t what, uint32_t when);
 
 /** Set the clock. `flags`: of the beacon with that time. */
 void timesync_set_time(uint32_t local, uint32_t network, uint8_t flags);
 
-/** The estimate's error in cycles; the shown clock is off by what is left to correct besides. */
+/** The estimate's error in cycles; the shown clock is off by the rest of a correction, too. */
 uint16_t timesync_estimate_error(uint32_t now);
 
 /** Above 0: of a later time than ours, which ours does not just go on to; below 0: of an earlier one. */
@@ -115,7 +114,7 @@ void timesync_beacon_soon(uint32_t now);
 void timesync_speak_up(uint32_t now);
 
 /** Another node drives in our epoch, and is to hear that we do. A driver takes no time from others, so the
- * numbers decide whom motes follow: ours shall be newer. */
+ * numbers decide which driver motes follow: ours shall be newer. */
 void timesync_outbid(const cw_beacon_t *beacon, uint32_t now);
 
 /** Whether the driver has been silent for so long that this mote, whose clock is good, must succeed it; do
@@ -123,10 +122,10 @@ void timesync_outbid(const cw_beacon_t *beacon, uint32_t now);
 bool timesync_must_succeed(uint32_t now);
 void timesync_succeed(uint32_t now);
 
-/** Whether this root is to drive rather than the one that we follow. */
+/** Whether this root has precedence over the driver that we follow. */
 bool timesync_outranks(uint16_t root);
 
-/** A successor hears a beacon of its epoch: its own, passed on, or another driver's. Whether it steps down:
+/** A successor hears a beacon of its epoch: its own, forwarded, or another driver's. Whether it steps down:
  * for the root, then for the lowest id, unless the beacon's number is old: then its driver may be gone. */
 bool timesync_gives_way(const cw_beacon_t *beacon, uint32_t now);
 

@@ -170,8 +170,8 @@ void cc2420_catch_up(cc2420_t *chip, ns_t now);
 /** After anything that may have given it something to do. */
 void cc2420_settle(cc2420_t *chip);
 
-/** Be in a state, until `at`, and update the meter; cc2420_account() does so when something else has changed.
- * */
+/** Be in a state, until `at`, and update the meter; cc2420_account() does so when something else has
+ * changed. */
 void cc2420_enter(cc2420_t *chip, state_t state, ns_t at);
 void cc2420_account(cc2420_t *chip);
 

@@ -12,7 +12,7 @@ double ieee_symbol_error(double sinr_db);
 /** A byte whose symbols each had this chance of being taken for another one. */
 uint8_t ieee_damage(random_t *chance, uint8_t byte, double error);
 
-/** Who a receiver is, as a frame's header spells it: little-endian. */
+/** A receiver's addresses, as in a frame's header: little-endian. */
 typedef struct {
     const uint8_t *pan, *short_address, *long_address;
     bool is_coordinator;

@@ -33,7 +33,7 @@ typedef struct {
     avr_irq_t *pdata, *chp_out;
     board_fault_t *fault;
     void *owner;
-    bool floats; /* nobody drove the data pin when the last byte was to be sent */
+    bool floats; /* the data pin was not driven when the last byte was to be sent */
     bool fought, floated, clashed;
 } mica2_t;
 

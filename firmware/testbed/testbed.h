@@ -29,7 +29,7 @@ struct testbed {
     ether_t *ether;
     node_t *nodes;
     int node_count;
-    ns_t now;                          /* nobody has run beyond this */
+    ns_t now;                          /* no node has run beyond this */
     ns_t end;                          /* NEVER: until interrupted */
     rhythm_t clocks, measures, states; /* of clock lines, measured lines and states lines */
     uint32_t start_cycles;             /* of each processor's oscillator; 0: as the processor has them */

@@ -25,15 +25,7 @@ from tools.grid_run import run_on_grid
 from tools.pages import table
 
 from . import ROOT, Effort, by_row
-from .power_runs import (
-    RATE,
-    Field,
-    PowerPoint,
-    arrived_cells,
-    deployment_of,
-    life_cells,
-    point_of,
-)
+from .power_runs import RATE, Field, PowerPoint, arrived_cells, deployment_of, life_cells, point_of
 
 APP = str(ROOT / "tools" / "urgent_app")
 EVERY = 32  # as in the app
@@ -95,9 +87,7 @@ def run(field: Field, seed: int) -> UrgentPoint:
         report = judge(watch.watched(events), [network], Battery(since=JOINING)).networks[0]
     delays = watch.between(JOINING, field.seconds - 3 * field.period_ms / 1000)
     return UrgentPoint(
-        len(delays),
-        tuple(delay for delay in delays.values() if delay is not None),
-        point_of(report),
+        len(delays), tuple(delay for delay in delays.values() if delay is not None), point_of(report)
     )
 
 

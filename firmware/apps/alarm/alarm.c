@@ -15,7 +15,7 @@ enum { NOTHING, ALARM, ANSWER, END };
 #define ANSWERS (CAUSEWAY_SEND_SECONDS * NODE_SECOND / 16) /* come within this time, */
 #define ENDS (6 * ANSWERS)                                 /* and after this they are counted no more */
 
-static struct cw_values next; /* what is sent later: an answer, or the end of our own alarm */
+static struct cw_values next; /* sent later: an answer, or the end of our own alarm */
 static uint8_t alarms;        /* our own, so far */
 static uint16_t light = DARK; /* as we last saw it */
 

@@ -46,7 +46,7 @@
 #define IDLE_AGAIN 32              /* cycles until an idle record is tried again */
 
 static uint8_t record_number; /* of the next heard record */
-static uint16_t lost;         /* pairs dropped since the last one that went up */
+static uint16_t lost;         /* pairs dropped since the last pair that went up */
 static uint32_t status_at;
 static uint32_t idle_at; /* with several gateways: the next idle record, unless something goes up before */
 static uint8_t until_health;
@@ -55,7 +55,7 @@ static cw_deframer_t deframer;
 static uint8_t uart_lost_before; /* its low byte */
 static uint16_t line_breaks;     /* times that the UART lost bytes */
 
-/* What status reports, as far as no other module counts it. */
+/* Counters of the status record that no other module has. */
 static uint16_t forwarded, posed, up_full, line_refused, down_sent, down_full;
 
 /* ---- Up: to the host ---- */
@@ -384,9 +384,9 @@ bool outbox_before_send(outbox_frame_t *frame, uint32_t now)
 
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
-    outbox_frame_t *place = CAUSEWAY_SCHEDULED && frame->message.type == CAUSEWAY_AM_TAKEN ? outbox_place()
-                                                                                           : 0;
-    if (place && result != OUTBOX_SENT && clock_before(clock_now(), frame->deadline)) {
+    outbox_frame_t *place = outbox_place();
+    if (CAUSEWAY_SCHEDULED && frame->message.type == CAUSEWAY_AM_TAKEN && result != OUTBOX_SENT && place &&
+        clock_before(clock_now(), frame->deadline)) {
         *place = *frame; /* the channel was not clear at our turn */
         outbox_put(place);
     }

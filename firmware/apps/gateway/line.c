@@ -88,7 +88,7 @@ static uint8_t take_packet(void)
     return length;
 }
 
-/* The next byte for the UART, or -1 when there is none. */
+/* The next byte for the UART, or -1. */
 static int16_t next_byte(void)
 {
     int16_t byte = held >= 0 ? held : cw_framer_next(&framer);

@@ -25,7 +25,7 @@ enum {
 enum { NONE, LOOP, RADIO, CANCELLED };
 
 static volatile uint8_t running;      /* NONE, LOOP, RADIO or CANCELLED */
-static volatile cw_flag_t loop_waits; /* from adc_start() until its value is there */
+static volatile cw_flag_t loop_waits; /* from adc_start() until its value has come */
 static uint8_t loop_channel;
 static cw_flag_t loop_supply; /* it is the supply's, */
 static cw_flag_t settling;    /* and its first conversion: a reference just switched on is not steady yet */

@@ -109,7 +109,7 @@ void clock_sleeps(void)
 
 #if CAUSEWAY_SCHEDULED
 
-/* Set the count of periods, or of ticks. One that memory has not kept stays wrong. */
+/* Set the count of periods, or of ticks. A count that memory has changed stays wrong. */
 static __attribute__((noinline)) void set_periods(uint32_t count)
 {
     not_periods ^= periods ^ count;

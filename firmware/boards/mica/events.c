@@ -39,7 +39,7 @@ void power_need(uint8_t user)
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
 #if CAUSEWAY_SCHEDULED
-        clock_quickens(); /* who uses the I/O clock wants to know the time */
+        clock_quickens(); /* drivers that use the I/O clock need the exact time */
 #endif
         users |= user;
         others &= (uint8_t)~user;

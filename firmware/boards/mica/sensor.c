@@ -6,7 +6,7 @@
 
 #if CW_SENSOR_BOARD
 
-/* Exactly these pins high; one that is already stays so all the time. */
+/* Exactly these pins high; a pin that is high already stays high all the time. */
 static void power(uint8_t e, uint8_t c)
 {
     PORTE &= (uint8_t) ~(sensor_pins_e & ~e);

@@ -112,8 +112,8 @@ static volatile uint16_t spi_count;
 /* The rest of the handler. The compiler takes a name that begins like this for an interrupt handler's. */
 __attribute__((signal, used)) void __vector_spi_rest(void);
 
-/* The next byte must be in the SPI soon after the last, whoever kept this handler waiting: so that comes
- * first, before the compiler saves some twenty registers. No instruction here changes a flag. */
+/* The next byte must be in the SPI soon after the last, whatever delayed this handler: so that comes first,
+ * before the compiler saves some twenty registers. No instruction here changes a flag. */
 ISR(SPI_STC_vect, ISR_NAKED)
 {
     __asm__ volatile("push r24\n\t"

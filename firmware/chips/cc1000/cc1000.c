@@ -1,4 +1,5 @@
-/* The CC1000 as radio.h wants it: start, stop, and who has the next byte. cc1000_parts.h has the other files.
+/* The CC1000 behind hal/radio.h: start, stop, and which file handles the next byte. cc1000_parts.h has the
+ * other files.
  *
  * The chip gives and takes a bit stream: it clocks the SPI slave for ever, a byte each 416 us, and knows
  * nothing of frames. On the air:
@@ -11,10 +12,10 @@
  *
  * Time. The start of a frame is the end of its sync word. Both sides take timer 1 at the SPI interrupt after
  * that word, less the interrupt's latency; a receiver also subtracts the bits by which its bytes lag behind
- * the sender's, 48 counts each. What is left is the time for which another interrupt holds that one up (20 us
- * at most: less than a cycle of the crystal), rounding (half a cycle), and the delay of the two modems: some
- * 110 us between real chips, nothing in an emulator that does not model it. CC1000_CONF_DELAY is subtracted
- * for that when receiving.
+ * the sender's, 48 counts each. The remaining error is the time for which another interrupt delays that one
+ * (20 us at most: less than a cycle of the crystal), rounding (half a cycle), and the delay of the two
+ * modems: some 110 us between real chips, nothing in an emulator that does not model it. CC1000_CONF_DELAY is
+ * subtracted for that when receiving.
  *
  * Cost. The SPI interrupt takes at most 740 CPU cycles while receiving (the byte that ends the sync word),
  * 540 while sending plus radio_stamp(), and once, at the end of a send, 1210 (164 us, three register writes),

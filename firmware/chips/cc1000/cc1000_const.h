@@ -63,8 +63,8 @@ enum {
 };
 #define CC1000_CAL_IDLE (CC1000_CAL_WAIT | CC1000_CAL_ITERATE)
 
-/* What depends on the frequency, packet_formats/cc1000.py works out for the deployment's band. What is
- * received comes out inverted, since the local oscillator is above the channel. */
+/* packet_formats/cc1000.py computes the values that depend on the frequency, for the deployment's band.
+ * Received bits come out inverted, since the local oscillator is above the channel. */
 #define CC1000_REFDIV CAUSEWAY_BAND_REFDIV
 #define CC1000_FREQ_A CAUSEWAY_BAND_FREQ_A
 #define CC1000_FREQ_B CAUSEWAY_BAND_FREQ_B

@@ -25,8 +25,8 @@ bool cc1000_control_calibrate(void);
 /** All off but the registers' memory. */
 void cc1000_control_stop(void);
 
-/** The way back, as far as it must be waited for: the crystal starts (CC1000_CRYSTAL_US), then bias settles
- * (CC1000_BIAS_US); then cc1000_control_receive(). Registers and calibration are as they were, if
+/** The steps back to receiving that must be awaited: the crystal starts (CC1000_CRYSTAL_US), then bias
+ * settles (CC1000_BIAS_US); then cc1000_control_receive(). Registers and calibration are as they were, if
  * cc1000_control_kept() says so. From anywhere. */
 void cc1000_control_start_crystal(void);
 void cc1000_control_start_bias(void);

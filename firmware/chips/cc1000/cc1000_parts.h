@@ -1,6 +1,6 @@
-/** What the files of the CC1000 driver share. cc1000.c says how they work together, and who may interrupt
- * whom; each function below runs where its comment says: in an interrupt, in the loop, or (locked) with
- * interrupts off.
+/** What the files of the CC1000 driver share. cc1000.c says how they work together, and which code may
+ * interrupt which; each function below runs where its comment says: in an interrupt, in the loop, or (locked)
+ * with interrupts off.
  */
 #pragma once
 
@@ -44,8 +44,8 @@ enum {
     SYNC_SECOND = 0xCC,
 };
 
-/** Receive from now on. What would go out is preamble all the time, so that it already does when the radio
- * turns to sending. */
+/** Receive from now on. The outgoing byte is preamble all the time, so that the radio sends preamble at once
+ * when it turns to sending. */
 void cc1000_settle(void);
 
 /** A byte came in, in any mode but SENDING; as cc1000_on_byte(). */
@@ -107,7 +107,7 @@ void cc1000_send_byte(uint16_t count);
 /** Nothing is to be sent. */
 bool cc1000_send_idle(void);
 
-/** What is to be sent fails. Locked. */
+/** The send in progress fails. Locked. */
 void cc1000_send_fails(void);
 
 /** In the loop: turn to sending if the channel is clear, or the time has come; call radio_on_sent(). */

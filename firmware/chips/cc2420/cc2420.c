@@ -1,5 +1,5 @@
-/* The CC2420 as radio.h wants it: start, stop, the timer, and who has the next event. cc2420.h says how the
- * driver works; cc2420_parts.h has the other files.
+/* The CC2420 behind hal/radio.h: start, stop, the timer, and which file handles the next event. cc2420.h says
+ * how the driver works; cc2420_parts.h has the other files.
  *
  * Sharing. cc2420_on_fifop(), cc2420_on_capture() and cc2420_on_timer() run in interrupts, which do not
  * interrupt one another; FIFOP's is in cc2420_receive.c. All else runs in the loop and locks interrupts out

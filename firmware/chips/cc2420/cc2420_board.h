@@ -18,7 +18,7 @@ void cc2420_board_reset(bool hold);
 /** Begin an access to the chip (CSn low), or end it. */
 void cc2420_board_select(bool select);
 
-/** Send a byte to the chip; the one that came back. */
+/** Send a byte to the chip; return the byte that came back. */
 uint8_t cc2420_board_exchange(uint8_t byte);
 
 /** The chip's pins. */

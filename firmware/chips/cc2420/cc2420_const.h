@@ -37,7 +37,7 @@ enum {
     CC2420_RXFIFO = 0x3F,
 };
 
-/* What is written into them. */
+/* Their values. */
 enum {
     CC2420_MDMCTRL0_VALUE = 0x02E2, /* no address recognition, no acknowledgements; CCA mode 3 (quiet and no
                                        frame), CRC by the chip, three bytes of preamble beyond the first */

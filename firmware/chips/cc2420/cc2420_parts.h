@@ -1,6 +1,6 @@
-/** What the files of the CC2420 driver share. cc2420.h says how the driver works, cc2420.c who may interrupt
- * whom; each function below runs where its comment says: in an interrupt, in the loop, or (locked) with
- * interrupts off.
+/** What the files of the CC2420 driver share. cc2420.h says how the driver works, cc2420.c which code may
+ * interrupt which; each function below runs where its comment says: in an interrupt, in the loop, or (locked)
+ * with interrupts off.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ void cc2420_timer_is_up(void);
 /** The loop looks at the chip in a second. From anywhere. */
 void cc2420_look_later(void);
 
-/** From the loop: start the chip anew; what is to be sent fails. */
+/** From the loop: start the chip anew; a send in progress fails. */
 void cc2420_restart(void);
 
 /* ---- cc2420_chip.c: the chip over its SPI, and its start. Only from the present user of the chip ----
@@ -91,10 +91,10 @@ bool cc2420_send_on_air(void);
 /** Take an edge of SFD if it is of the frame on the air. From an interrupt. */
 bool cc2420_on_sent_edge(uint16_t capture);
 
-/** What is to be sent ends so; the loop hands it over. */
+/** The send in progress ends so; the loop hands the result over. */
 void cc2420_end_send(radio_result_t result);
 
-/** In the loop: go on with what is to be sent; `up`: the timer was. */
+/** In the loop: go on with the send; `up`: the timer was up. */
 void cc2420_send_service(bool up);
 
 /** In the loop: call radio_on_sent(). */

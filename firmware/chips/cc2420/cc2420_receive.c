@@ -1,6 +1,6 @@
-/* What comes in: the times of delimiters, which interrupts queue, and the frames, which the loop takes out of
- * the chip. A frame and its time reach us separately, and each may be lost without the other: this file
- * brings them together. */
+/* Receiving: the times of delimiters, which interrupts queue, and the frames, which the loop takes out of the
+ * chip. A frame and its time reach us separately, and each may be lost without the other: this file brings
+ * them together. */
 #include <string.h>
 
 #include "cc2420.h"
@@ -17,8 +17,8 @@ enum {
     FRAME_BYTES = CW_AIR_HEADER + CAUSEWAY_PAYLOAD_LIMIT,
 };
 
-/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the only frame in the chip then.
- * */
+/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the only frame in the
+ * chip then. */
 static volatile uint32_t fifop_time;
 static volatile cw_flag_t fifop_rose; /* since a frame was read */
 static cw_flag_t
@@ -153,7 +153,7 @@ typedef enum {
     FRAME_CRC,
     FRAME_GARBAGE,
     FRAME_MISTIMED,  /* no time for the frame behind it: the times are off by one */
-    FRAME_LOST_STEP, /* what is in the chip does not begin where a frame does */
+    FRAME_LOST_STEP, /* the bytes in the chip do not begin with a frame */
 } frame_t;
 
 static frame_t fill_heard(const uint8_t *frame, radio_heard_t *heard)

@@ -1,5 +1,5 @@
-/* What goes out: waits for a clear channel, the frame into the chip, its time into the frame while it is on
- * the air, and how it ended. One send at a time: its state is only here. */
+/* Sending: waits for a clear channel, the frame into the chip, its time into the frame while it is on the
+ * air, and the result. One send at a time: its state is only here. */
 #include "cc2420.h"
 #include "cc2420_const.h"
 #include "cc2420_parts.h"
@@ -18,7 +18,7 @@ enum {
     DELIMITER_COUNTS = 400, /* and with time for the interrupt */
     COUNTS_PER_BYTE = 29,   /* on the air, rounded down */
     AT_LEAD = 20,           /* cycles that the loop gets to come round to a send at its time */
-    AT_LATE = 4,            /* cycles after its time by which it may begin */
+    AT_LATE = 4,            /* cycles after its time within which it may begin */
     AT_MOST = 16384,        /* cycles that it may be ahead */
 };
 
@@ -128,7 +128,7 @@ static bool load(const radio_message_t *message)
     if (!cw_air_build(&am, frame_number++, header))
         return false;
     send_length = header[0];
-    cc2420_strobe(CC2420_SFLUSHTX); /* one that never had a clear channel may be in there */
+    cc2420_strobe(CC2420_SFLUSHTX); /* a frame that never found a clear channel may be in there */
     cc2420_board_select(true);
     uint8_t status = cc2420_board_exchange(CC2420_TXFIFO);
     for (uint8_t i = 0; i < CW_AIR_HEADER; i++)

@@ -15,7 +15,7 @@ CW_C_BEGIN
 
 #define CW_AES_BYTES 16 /* of a block and of a key */
 
-/** Encrypt a block in place. The key is used up: what is left there is the last round's. */
+/** Encrypt a block in place. The key is overwritten: by the last round's key. */
 void cw_aes_encrypt(uint8_t key[CW_AES_BYTES], uint8_t block[CW_AES_BYTES]);
 
 CW_C_END

@@ -56,8 +56,8 @@ uint8_t cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick);
 /** Fill the receipt slots and write the complete flag. */
 void cw_data_put_receipts(uint8_t *payload, uint8_t length, cw_receipts_t *receipts);
 
-/** Count a received payload's hops down in place, so that it can be passed on. If it has none left,
- * return false and change nothing. "3 or more" stays: the duplicate filter and delta end such a message.
+/** Count a received payload's hops down in place, so that it can be forwarded. If it has none left, return
+ * false and change nothing. "3 or more" stays: the duplicate filter and delta end such a message.
  */
 bool cw_data_relay(uint8_t *payload);
 
@@ -97,7 +97,7 @@ static inline uint8_t cw_data_boot(const uint8_t *payload)
     return payload[CAUSEWAY_FLAGS_AT] >> CAUSEWAY_FLAG_BOOT & CW_DATA_BOOT_MASK;
 }
 
-/** How many more times it may be passed on; 3: three or more. */
+/** How many more times it may be forwarded; 3: three or more. */
 static inline uint8_t cw_data_hops(const uint8_t *payload)
 {
     return payload[CAUSEWAY_FLAGS_AT] >> CAUSEWAY_FLAG_HOPS;

@@ -2,7 +2,7 @@
  *
  * For data the number is cw_data_number(): boot and sequence. Beacons and downlink commands have their own
  * numbers; give each a filter, or sources that no data message has. A new entry replaces the oldest. A
- * message heard again is not made newer: it is known for as long as its copies have time left to circle.
+ * message heard again does not become newer: its copies die out before its entry does.
  */
 #ifndef CW_DEDUP_H
 #define CW_DEDUP_H

@@ -52,7 +52,7 @@ int16_t cw_framer_next(cw_framer_t *framer);
 #define CW_DEFRAMER_ROOM (2 + 8 + CAUSEWAY_PAYLOAD_LIMIT) /* type byte, token, the longer header, data */
 #endif
 
-/** What was dropped, and why; each wraps. */
+/** Frames and drops by their reason; each wraps. */
 typedef struct {
     uint16_t frames; /* given out, not dropped */
     uint16_t noise;  /* bytes before the first flag, or before the first one after cw_deframer_resync() */

@@ -1,4 +1,4 @@
-/** What an application needs to stamp what it sends and to take in what it hears, in three calls.
+/** Stamps the messages that an application sends, and takes in those that it hears, in three calls.
  *
  *     cw_mote_start(&mote, id, boots, tick);                              at boot
  *     length = cw_mote_send(&mote, tick, in_sync, hops, data, payload);   then hand the payload to the radio
@@ -50,9 +50,9 @@ typedef struct {
 
 /** What a payload was. */
 typedef enum {
-    CW_MOTE_NEW,     /* a peer's message, heard for the first time: read it, pass it on */
+    CW_MOTE_NEW,     /* a peer's message, heard for the first time: read it, forward it */
     CW_MOTE_KNOWN,   /* a copy of one heard before */
-    CW_MOTE_OWN,     /* our own, passed on by others */
+    CW_MOTE_OWN,     /* our own, forwarded by others */
     CW_MOTE_FOREIGN, /* no data message of this layout */
 } cw_mote_heard_t;
 
@@ -64,8 +64,8 @@ void cw_mote_start(cw_mote_t *mote, uint16_t id, uint8_t boots, uint32_t tick);
  */
 void cw_mote_restart(cw_mote_t *mote, uint32_t tick);
 
-/** Make a message of the application's CAUSEWAY_DATA_BYTES bytes, to be passed on up to `hops` times.
- * Return the payload's length; 0 if it must wait for the next tick, since this one has had its message
+/** Make a message of the application's CAUSEWAY_DATA_BYTES bytes, to be forwarded up to `hops` times. Return
+ * the payload's length; 0 if it must wait for the next tick, since this one has had its message
  * (CAUSEWAY_ONE_SEND_A_TICK). */
 uint8_t cw_mote_send(cw_mote_t *mote, uint32_t tick, bool in_sync, uint8_t hops, const uint8_t *data,
                      uint8_t payload[CAUSEWAY_PAYLOAD_BYTES]);

@@ -4,8 +4,8 @@
  * slots first take receipts not sent yet, then old ones again (a message may get lost), each time those whose
  * source was sent least recently. With CAUSEWAY_RECEIPTS 0 the functions do nothing.
  *
- * A mote that hears more sources than there is room for forgets one whose receipt was sent; if there is none,
- * the new receipt is left out and the next message is not complete.
+ * A mote that hears more sources than rows forgets a source whose receipt was sent; if all are unsent, the
+ * new receipt is dropped and the next message is not complete.
  */
 #ifndef CW_RECEIPTS_H
 #define CW_RECEIPTS_H
