@@ -169,7 +169,7 @@ _START_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A regular report of each mote and gateway: who it is, what it was built for, how it is doing."""
+    """A regular report of each mote and gateway: its id, its build, its counters."""
 
     AM_TYPE: ClassVar[int] = 0x72
     source: int = _integer("u16", "whose health this is")
