@@ -90,8 +90,8 @@ class Beacon(TimeFlags):
     can fill it in while the frame's first bytes are already on the air."""
 
     AM_TYPE: ClassVar[int] = 0x70
-    sender: int = _integer("u16", "who sent this beacon")
-    root: int = _integer("u16", "who drives the network's time: the root, or the mote that succeeds it")
+    sender: int = _integer("u16", "sender of this beacon")
+    root: int = _integer("u16", "driver of the network's time: the root, or the mote that succeeds it")
     epoch: int = _integer("u8", "root epoch: a new one means a new network time; stamps are cleared")
     sequence: int = _integer("u16", "the driver's beacon number; a mote passes each on once")
     hops: int = _integer("u8", "of the sender from the driver, 0 at the driver")
@@ -169,7 +169,7 @@ _START_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A regular report of each mote and gateway: who it is, what it was built for, how it is doing."""
+    """A regular report of each mote and gateway: its id, its build, its counters."""
 
     AM_TYPE: ClassVar[int] = 0x72
     source: int = _integer("u16", "whose health this is")
@@ -283,7 +283,7 @@ class Proof:
     going out."""
 
     AM_TYPE: ClassVar[int] = 0x76
-    sender: int = _integer("u16", "who sent the beacon, and this")
+    sender: int = _integer("u16", "sender of the beacon and of this proof")
     sequence: int = _integer("u16", "the beacon's sequence")
     mic: bytes = b""
 
