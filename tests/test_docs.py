@@ -1,4 +1,4 @@
-"""What the documents promise is there: files, commands, and the tables that a command makes."""
+"""The files, commands and places that the documents name exist."""
 
 import re
 
