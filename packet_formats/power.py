@@ -1,4 +1,4 @@
-"""What the parts of a mote draw, each with its source, and how long cells last: the one place for both.
+"""The currents of a mote's parts, each with its source, and how long cells last: the one place for both.
 
 The states are those that the testbed counts (docs/reference/testbed.md, `states`). Currents are in mA at 3 V.
 Standard library only.

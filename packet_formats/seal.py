@@ -198,15 +198,15 @@ def round_at(time: int, cycles: int) -> int:
 
 
 def rounds_later(round_: int, than: int) -> int:
-    """By how many rounds one is later than another; negative: earlier."""
+    """The rounds from `than` to `round_`; negative if `round_` is earlier."""
     return (round_ - than + ROUNDS // 2) % ROUNDS - ROUNDS // 2
 
 
 def reading_window(layout: DataLayout, sent: Any, tick: Any, late: int) -> tuple[Any, Any]:
-    """Between which ticks a message must have been heard for its stamp's clock to be read as `sent`; numbers or arrays.
+    """The first and the last tick at which a receiver reads a stamp's clock as `sent`; numbers or arrays.
 
-    `tick`: when it was heard about, not modulo anything, as `sent` is. `late`: by how many ticks readers add to the
-    time of reception of such a message.
+    `tick`: about when the message was heard. `sent` and `tick` are unwrapped. `late`: the ticks that readers add to the
+    time of reception.
     """
     wrap = 1 << TIME_BITS - layout.tick_log2
     whole = tick + (sent - tick + wrap // 2) % wrap - wrap // 2

@@ -1,4 +1,4 @@
-"""Values with names: what the application's bytes of a message mean, from [[data]]. Standard library only.
+"""Values with names: the meaning of a message's application bytes, from [[data]]. Standard library only.
 
 The bytes hold one integer for each value, in the order of the deployment and in the payload's byte order. People see
 `raw * scale + offset` and the unit.

@@ -1,4 +1,4 @@
-"""What a deployment may be, and how it is refused."""
+"""Deployments that are accepted, and the errors of those that are not."""
 
 import re
 from dataclasses import replace

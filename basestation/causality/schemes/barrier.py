@@ -24,7 +24,7 @@ from basestation.causality.rules import Rule
 
 from .barrier_rule import BarrierRule
 from .barrier_stamp import HEAD, NAMES, NO_AGE, RESIDUES, BarrierConstants, names_of
-from .scheme import LONG_AGO, ROUND, Fields, Scheme, StampCodec, StampReader
+from .scheme import LONG_AGO, ROUND, Fields, PlainReader, Scheme, StampCodec, StampReader
 
 
 @dataclass(frozen=True)
@@ -274,18 +274,10 @@ class BarrierCodec(StampCodec):
         return stamp.kn[0] == self._scheme.counter_top
 
     def reader(self) -> StampReader:
-        return BarrierReader(self._scheme)
+        return PlainReader(self._decode)
 
-
-class BarrierReader(StampReader):
-    def __init__(self, scheme: Barrier) -> None:
-        super().__init__()
-        self._scheme = scheme
-
-    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
-        self._hear(source, number)
-        scheme = self._scheme
-        return Stamp(unwrap(fields[0], now + scheme.constants.Y, scheme.modulus), 0, tuple(fields[1:]))
+    def _decode(self, fields: Sequence[int], source: int, now: int) -> Stamp:
+        return self._scheme.as_read(Stamp(fields[0], 0, tuple(fields[1:])), now)
 
 
 SCHEME = Barrier
