@@ -25,8 +25,7 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class Currents:
-    """What a board draws: of processor and radio by state, of a LED that is lit, of a sensor that has its supply, and
-    always."""
+    """The currents of a board: of processor and radio by state, of a lit LED, of a supplied sensor, and always."""
 
     processor: Mapping[str, Current]
     radio: Mapping[str, Current]

@@ -369,7 +369,7 @@ def _vector_meaning(name: str, index: int, layout: StampLayout) -> str:
 
 
 def name_meaning(name: str, index: int, layout: StampLayout) -> str:
-    """What `source` and `sequence` of a named message mean; an unused name repeats the sender's own."""
+    """The meaning of `source` and `sequence` of a named message; an unused name repeats the sender's own."""
     which = "last message received" if layout.most == 1 else f"message known of, {index} back"
     return f"{name} of the {which}; the sender's own: none"
 

@@ -84,7 +84,7 @@ class Seal:
     # ---- What is covered, and the MIC of it ----
 
     def covered_data(self, payload: bytes, source: int, in_sync: bool, epoch: int, time: int) -> bytes:
-        """What the MIC of a data payload covers; the payload's last bytes, its own MIC, are left out."""
+        """The bytes that the MIC of a data payload covers: all but its own MIC, the last bytes."""
         at = self.layout.flags_at
         cleared = payload[:at] + bytes([payload[at] & HOPS_CLEARED]) + payload[at + 1 : -MIC_BYTES]
         if not in_sync:
@@ -131,7 +131,7 @@ class Seal:
         return self._mic(self.covered_taken(payload, epoch, cycles))
 
     def covered_beacon(self, payload: bytes, beacon: Beacon) -> bytes:
-        """What a beacon's proof covers: all of its payload as it was sent."""
+        """The bytes that a beacon's proof covers: all of its payload as it was sent."""
         return self.header(Beacon.AM_TYPE, beacon.epoch, 0, beacon.sender) + payload
 
     def beacon(self, payload: bytes, beacon: Beacon) -> bytes:
@@ -181,7 +181,7 @@ class Seal:
         return with_mic(frame, self.layout, self.downlink(frame.data, downlink.target, epoch, time))
 
     def proof(self, beacon: Beacon) -> Proof:
-        """What follows a beacon."""
+        """The proof that follows a beacon."""
         payload = encode_message(beacon, self.layout).data
         return Proof(beacon.sender, beacon.sequence, self.beacon(payload, beacon))
 

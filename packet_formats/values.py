@@ -92,7 +92,7 @@ class Value:
 
     @cached_property
     def tens(self) -> float | None:
-        """What rounds off the noise of binary fractions: 10 for a scale of 0.1. None: the scale is too fine."""
+        """The factor to round off the noise of binary fractions: 10 for a scale of 0.1. None: the scale is too fine."""
         places = max(_decimals(self.scale), _decimals(self.offset))
         return 10.0**places if places <= _PLACES else None
 

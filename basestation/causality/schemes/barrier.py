@@ -54,7 +54,7 @@ class Barrier(Scheme):
         return self._bits_of(NAMES)
 
     def _bits_of(self, names: int) -> int:
-        """Whole bytes, since the stamp's length gives the number of names."""
+        """The bits of a stamp with this many names: whole bytes, since the length gives the number of names."""
         head = self.clock_bits + self.counter_top.bit_length() + 7
         return -(-(head + names * (self.source_bits + 4)) // 8) * 8
 

@@ -28,7 +28,7 @@ Fields = tuple[int, ...]  # a stamp's values on the wire
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What motes and observer agree on: the network, the guarantees, and the widths of the fields on the wire.
+    """The settings that motes and observer share: the network, the guarantees, the widths of fields on the wire.
 
     `give_up` is how many ticks a rule waits for a missing message. `min_wait` is how long after its sending a two-hop
     message is held in any case. `lead` is how far a clock in a stamp may be ahead of its receiver's. A width is 0
