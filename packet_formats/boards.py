@@ -1,7 +1,7 @@
 """The boards and their radios: the one place for facts about them. Standard library only.
 
-A new board is a row here. docs/guide/planning.md and docs/evidence/firmware.md give the source of every number. What
-they draw is in `packet_formats/power.py`.
+A new board is a row here. docs/guide/planning.md and docs/evidence/firmware.md give the source of every number. Their
+currents are in `packet_formats/power.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CC1000_BYTE_MS = 8 / 19.2
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """What a network that listens by a schedule (packet_formats/schedule.py) must know of a radio, in cycles."""
+    """The times of a radio for a network with a schedule (packet_formats/schedule.py), in cycles."""
 
     wake: int  # from power-down to a receiver that is on, at most
     turn: int  # from listening to sending, at most

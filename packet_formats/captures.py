@@ -1,6 +1,6 @@
 """Recorded captures of a serial line: raw bytes, hex text of serial frames, or the lines of a `Listen` tool.
 
-Or packets, one a line in hex, from the type byte on and without framing: what a log keeps of each.
+Or packets, one a line in hex, from the type byte on and without framing, as a log keeps them.
 
 `Listen` prints each TinyOS message as one line of hex, without framing and often with the whole message
 buffer: header, 29 bytes of data whatever the length, and two bytes that say whether the radio's CRC was good.
@@ -80,7 +80,7 @@ def unzipped(raw: bytes) -> tuple[bytes, CaptureFault | None]:
 
 
 def detect(raw: bytes) -> str:
-    """The one of `FORMATS` that this is: binary, or the text format in which more of it can be read."""
+    """The format of a capture: binary, or the text format that reads most of it."""
     lines = [line for _, line in _hex_lines(raw) if isinstance(line, bytes)] if _is_text(raw) else []
     if not lines:
         return "serial"
@@ -197,7 +197,7 @@ def _packets(raw: bytes) -> Iterator[CapturedPacket | CaptureFault]:
 
 
 def _drops(counters: FrameCounters, reported: Counter[str], line: int) -> Iterator[CaptureFault]:
-    """What the decoder has dropped since the last call: on a line of text, or in all of a binary stream."""
+    """Faults for the drops since the last call: on a line of text, or in all of a binary stream."""
     for name, drop in counters.drops().items():
         count, size = drop.count - reported[name], drop.bytes - reported[name + " bytes"]
         reported[name], reported[name + " bytes"] = drop.count, drop.bytes

@@ -48,7 +48,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What a CC1000 needs to know of its band, with the antenna and the parts that its board has for it."""
+    """A CC1000's registers for a band, which also depend on the antenna and the parts of its board."""
 
     tuning: Mapping[int, Tuning]  # by TinyOS version
     current_receive: int  # of VCO and its drivers

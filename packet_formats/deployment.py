@@ -352,7 +352,7 @@ def _security(table: _Table) -> SecuritySettings:
         raise DeploymentError(table.key("mic"), mic, reason)
     if not mic:
         if table.has("key"):
-            raise DeploymentError(table.key("key"), None, f"is of no use without mic = {MIC_BYTES}")
+            raise DeploymentError(table.key("key"), None, f"has no use without mic = {MIC_BYTES}")
         return SecuritySettings()
     return SecuritySettings(mic, _key_file(table))
 
@@ -395,7 +395,7 @@ def _key_file(table: _Table) -> str:
     name = table.settings.get("key", "")
     if isinstance(name, str) and re.fullmatch(r"[0-9A-Fa-f]{32}", name):
         reason = (
-            "is the key itself: write it into a file of its own, readable by its owner alone, and name that"
+            "is the key itself: write it into a file of its own, readable only by its owner, and name that"
         )
         raise DeploymentError(table.key("key"), None, reason)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):

@@ -42,7 +42,7 @@ class NetworkSettings:
 
     @property
     def carrier_khz(self) -> int:
-        """The frequency of its radios, which must be ours."""
+        """The frequency of its radios; the board is one of ours."""
         board = BOARDS[self.board]
         if self.band:
             return board.bands[self.band].tuning[self.tinyos].carrier_khz
@@ -143,7 +143,7 @@ class Deployment:
 
     @property
     def send_seconds(self) -> int:
-        """Between two messages of a mote of its own board, if its image is not built for another rate."""
+        """The seconds between two messages of a mote, unless its image is built for another rate."""
         board = BOARDS[self.network.board]
         return max(board.send_seconds, SCHEDULED_SEND_SECONDS) if self.radio.period_ms else board.send_seconds
 
@@ -172,8 +172,8 @@ class Deployment:
 
     @property
     def answer_seconds(self) -> float:
-        """By how much longer a schedule lets motes take to be heard, and to answer a command: it goes out behind the
-        next beacon, and the answer comes in that window or the next."""
+        """The seconds that a schedule adds to a mote's answer: a command goes out after the next beacon, and the answer
+        comes in that window or the next."""
         schedule = self.schedule
         return (schedule.beacon_every + 1) * schedule.period_ms / 1000 if schedule else 0.0
 
@@ -185,10 +185,10 @@ class Deployment:
 
     @property
     def late_guess(self) -> int:
-        """How many ticks too early a guess of when a message was heard may be: its stamp is still read right.
+        """The ticks by which the guessed time of a reception may be too early, and its stamp is still read right.
 
-        Those are the residues of B that nothing else needs. A guess comes from a beacon, which may have been late. But
-        a copy that another gateway heard must be known again: its time differs by 4 * (delta + 2 epsilon) at most.
+        These are the residues of B with no other use. A guess comes from a beacon, which may have been late. But a copy
+        that another gateway heard must be recognised: its time differs by at most 4 * (delta + 2 epsilon).
         """
         if not self.scheme.has_clock:
             return 0

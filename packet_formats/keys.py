@@ -27,7 +27,7 @@ class KeyFault(ValueError):
 
 
 class Key:
-    """The key. `secret` has its bytes."""
+    """The bytes of a key, in `secret`, which `repr` and `str` hide."""
 
     __slots__ = ("_secret",)
 
@@ -57,10 +57,10 @@ def read_key(path: Path) -> Key:
         raise KeyFault(f"{path}: {error.strerror or error}; {GET_ONE}") from None
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISREG(found.st_mode):
-        raise KeyFault(f"{path} is no plain file")
+        raise KeyFault(f"{path} is not a plain file")
     if mode not in (0o600, 0o400):
         raise KeyFault(
-            f"{path} may be read or changed by others (mode {mode:04o}): a key must be its owner's alone; "
+            f"{path} may be read or changed by others (mode {mode:04o}): only its owner may read a key; "
             f"chmod 600 {path}"
         )
     return _parsed(raw, path)
@@ -81,7 +81,7 @@ def new_key(path: Path) -> Key:
     """Make a key and write it to a file that is not there yet."""
     key = Key(secrets.token_bytes(KEY_BYTES))
     try:
-        _create(path, key.secret.hex() + "\n", os.O_EXCL)
+        _create(path, key.secret.hex() + "\n")
     except FileExistsError:
         raise KeyFault(
             f"{path} is there already; a key is never overwritten, since motes may have it"
@@ -94,13 +94,13 @@ def new_key(path: Path) -> Key:
 def write_key(key: Key, path: Path) -> None:
     """Write a key again, to a file that may be there: a copy for a build."""
     path.unlink(missing_ok=True)
-    _create(path, key.secret.hex() + "\n", os.O_EXCL)
+    _create(path, key.secret.hex() + "\n")
 
 
 def key_of(deployment: Deployment, path: Path | None, key_file: Path | None = None) -> Key | None:
     """The key of a deployment that was read from `path`, from beside it or from `key_file`.
 
-    None if its messages have no MIC. Without any file there is none to read: `KeyFault`.
+    None if its messages have no MIC. `KeyFault` without a file.
     """
     if not deployment.security.mic:
         if key_file is not None:
@@ -140,11 +140,11 @@ def write_header(deployment: Path, target: Path) -> None:
         if stat.S_IMODE(target.stat().st_mode) == 0o600 and target.read_text(encoding="ascii") == text:
             return
         target.unlink()
-    _create(target, text, os.O_EXCL)
+    _create(target, text)
 
 
-def _create(path: Path, text: str, more: int) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | more, 0o600)
+def _create(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         os.fchmod(descriptor, 0o600)  # whatever the umask
         file.write(text)

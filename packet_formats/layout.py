@@ -127,7 +127,7 @@ class StampLayout:
         return sum(field.bits for field in self.fields_of(items))
 
     def size_of(self, items: int) -> int:
-        """Whole bytes of a stamp with this many items."""
+        """The bytes of a stamp with this many items."""
         return (self.bits_of(items) + 7) // 8
 
     @cached_property
@@ -141,7 +141,7 @@ class StampLayout:
 
     @property
     def size(self) -> int:
-        """Whole bytes of the longest stamp."""
+        """The bytes of the longest stamp."""
         return self.size_of(self.most)
 
     @property

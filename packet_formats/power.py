@@ -1,4 +1,4 @@
-"""What the parts of a mote draw, each with its source, and how long cells last: the one place for both.
+"""The currents of a mote's parts, each with its source, and how long cells last: the one place for both.
 
 The states are those that the testbed counts (docs/reference/testbed.md, `states`). Currents are in mA at 3 V.
 Standard library only.
@@ -25,8 +25,7 @@ class Current:
 
 @dataclass(frozen=True, slots=True)
 class Currents:
-    """What a board draws: of processor and radio by state, of a LED that is lit, of a sensor that has its supply, and
-    always."""
+    """The currents of a board: of processor and radio by state, of a lit LED, of a supplied sensor, and always."""
 
     processor: Mapping[str, Current]
     radio: Mapping[str, Current]

@@ -90,13 +90,13 @@ class Beacon(TimeFlags):
     can fill it in while the frame's first bytes are already on the air."""
 
     AM_TYPE: ClassVar[int] = 0x70
-    sender: int = _integer("u16", "who sent this beacon")
-    root: int = _integer("u16", "who drives the network's time: the root, or the mote that succeeds it")
-    epoch: int = _integer("u8", "root epoch: a new one means a new network time; stamps are cleared")
-    sequence: int = _integer("u16", "the driver's beacon number; a mote passes each on once")
+    sender: int = _integer("u16", "its sender")
+    root: int = _integer("u16", "driver of the network's time: the root or its successor")
+    epoch: int = _integer("u8", "root epoch: a new one starts a new time; stamps are cleared")
+    sequence: int = _integer("u16", "the driver's beacon number; motes forward each once")
     hops: int = _integer("u8", "of the sender from the driver, 0 at the driver")
     flags: int = _integer("u8", "bit 0: the sender is in sync")
-    error: int = _integer("u8", "the sender's estimate of its own error in cycles, 255: that or more")
+    error: int = _integer("u8", "the sender's estimated error in cycles, 255: or more")
     time: int = _integer("u32", "network time at the frame's start-of-frame delimiter")
     tail: bytes = b""  # which messages the root has heard: firmware/net/repair.h
 
@@ -109,13 +109,13 @@ class Heard(TimeFlags):
     AM_TYPE: ClassVar[int] = 0x71
     gateway: int = _integer("u16", "which gateway heard the frame")
     epoch: int = _integer("u8", "root epoch of the time")
-    sequence: int = _integer("u8", "number of this record, so that the host sees records lost on the line")
-    lost: int = _integer("u16", "records dropped, with their frames, just before this one; 65535: or more")
+    sequence: int = _integer("u8", "counts records, to find those lost on the line")
+    lost: int = _integer("u16", "records dropped with their frames before this one; 65535: or more")
     flags: int = _integer("u8", "bit 0: the gateway is in sync; bit 1: it is the root; bit 2: lqi is known")
     rssi: int = _integer("i8", "received strength in dBm, -128: not known")
     lqi: int = _integer("u8", "link quality as the CC2420 gives it")
-    check: int = _integer("u16", "CRC-16, as on the line, of the next frame's payload: ties the two together")
-    time: int = _integer("u32", "network time at the start-of-frame delimiter of the frame that was heard")
+    check: int = _integer("u16", "CRC-16, as on the line, of the next frame's payload")
+    time: int = _integer("u32", "network time at the frame's start-of-frame delimiter")
 
 
 # A duty travels in 16384ths of the time: up to 31 as they are, above that in 16 steps for each power of two.
@@ -169,26 +169,26 @@ _START_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A regular report of each mote and gateway: who it is, what it was built for, how it is doing."""
+    """A regular report of each mote and gateway: its id, its build, its counters."""
 
     AM_TYPE: ClassVar[int] = 0x72
     source: int = _integer("u16", "whose health this is")
-    time: int = _integer("u32", "network time when this was sent")
+    time: int = _integer("u32", "network time of sending")
     epoch: int = _integer("u8", "root epoch of the time")
     flags: int = _integer(
         "u8",
         "bit 0: in sync; bit 1: a root that heard of another; bits 2 to 5: why it started, see below; "
         "bits 6, 7: how many more times it may be passed on, 3: or more",
     )
-    boots: int = _integer("u16", "boot count, from EEPROM; data messages carry its last 3 bits")
-    layout: int = _integer("u32", "layout hash that the mote was built for")
-    sent: int = _integer("u16", "messages of its own sent")
+    boots: int = _integer("u16", "boot count; data messages carry its last 3 bits")
+    layout: int = _integer("u32", "layout hash of its build")
+    sent: int = _integer("u16", "own messages sent")
     received: int = _integer("u16", "messages of peers received and merged")
-    late: int = _integer("u16", "frames dropped because they could no longer make delta")
-    relayed: int = _integer("u16", "frames passed on for others")
-    duplicates: int = _integer("u16", "frames dropped because they had been heard before")
-    bounds: int = _integer("u16", "stamps beyond clock + epsilon, its own or received, cut by the bound")
-    battery: int = _integer("u8", "battery in steps of 20 mV, 0: not measured")
+    late: int = _integer("u16", "frames dropped: too late for delta")
+    relayed: int = _integer("u16", "frames forwarded")
+    duplicates: int = _integer("u16", "frames dropped: heard before")
+    bounds: int = _integer("u16", "stamps beyond clock + epsilon, cut by the bound")
+    battery: int = _integer("u8", "in steps of 20 mV, 0: not measured")
     hops: int = _integer("u8", "from the root when it was last heard of, 255: none known")
     mic: bytes = b""
     tail: bytes = b""  # its duty
@@ -230,14 +230,14 @@ class Status:
 
     AM_TYPE: ClassVar[int] = 0x73
     gateway: int = _integer("u16", "whose status this is")
-    time: int = _integer("u32", "network time when this was sent")
+    time: int = _integer("u32", "network time of sending")
     epoch: int = _integer("u8", "root epoch of the time")
     boots: int = _integer("u8", "boot count, its low 8 bits")
     heard: int = _integer("u16", "radio frames received with a good CRC")
     forwarded: int = _integer("u16", "of those, handed up the line")
     radio_crc: int = _integer("u16", "radio frames dropped: bad CRC")
     radio_overrun: int = _integer("u16", "radio frames dropped: the radio's own buffer was full")
-    foreign: int = _integer("u16", "radio frames dropped: another group, or a length that cannot be")
+    foreign: int = _integer("u16", "radio frames dropped: another group or a wrong length")
     up_full: int = _integer("u16", "frames dropped: no room in the queue to the host")
     line_crc: int = _integer("u16", "host packets dropped: bad CRC, broken escape, overrun")
     line_refused: int = _integer("u16", "host packets dropped: unknown type, or over the payload limit")
@@ -251,8 +251,8 @@ class Downlink:
 
     AM_TYPE: ClassVar[int] = 0x74
     target: int = _integer("u16", "mote id, 65535: all")
-    sequence: int = _integer("u16", "command number; a mote acts on each, and passes each on, once")
-    hops: int = _integer("u8", "how many more times this may be passed on")
+    sequence: int = _integer("u16", "command number; a mote obeys and forwards each once")
+    hops: int = _integer("u8", "how many more times relays may forward it")
     command: int = _integer("u8", "1 rate, 2 report, 3 blink, 4 reboot")
     argument: int = _integer("u32", "rate: cycles between sends; blink: which LEDs; else 0")
     mic: bytes = b""
@@ -283,7 +283,7 @@ class Proof:
     going out."""
 
     AM_TYPE: ClassVar[int] = 0x76
-    sender: int = _integer("u16", "who sent the beacon, and this")
+    sender: int = _integer("u16", "the beacon's sender")
     sequence: int = _integer("u16", "the beacon's sequence")
     mic: bytes = b""
 
@@ -317,7 +317,7 @@ class Idle(TimeFlags):
     gateway: int = _integer("u16", "whose time this is")
     epoch: int = _integer("u8", "root epoch of the time")
     flags: int = _integer("u8", "bit 0: the gateway is in sync")
-    time: int = _integer("u32", "network time up to which this gateway has nothing more to send up")
+    time: int = _integer("u32", "network time up to which everything has gone up")
 
 
 BUNDLE_TYPE = 0x78  # AM type of two data messages in one frame: messages.parts_of

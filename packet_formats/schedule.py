@@ -17,7 +17,7 @@ from packet_formats.layout import PAYLOAD_LIMIT
 ROUNDS = 4  # the first for data, the others for messages without an acknowledgement
 MOST_LEVELS = 3  # the last stands for "this far and farther"
 LEAST_IDS = 8
-HANDLING = CRYSTAL_HZ * 2 // 1000  # what a mote may take to look at a frame
+HANDLING = CRYSTAL_HZ * 2 // 1000  # for a mote to process a frame
 PHASE_MOST = 0xC000 - 1  # motes count a phase's cycles in 16 bits, and a round of turns beyond it
 # A period is a power of two of cycles, so that the clock's wrap does not shift windows: 2 to 64 seconds.
 PERIODS_LOG2 = {1000 * seconds: 14 + seconds.bit_length() for seconds in (2, 4, 8, 16, 32, 64)}
@@ -114,15 +114,15 @@ class Schedule:
 
     @property
     def urgent_wait_ms(self) -> float:
-        """How long an urgent message may take to the gateway, if it is heard at once: the longest wait for a phase in
-        which it may begin (also the second round of a window), and a round."""
+        """The longest time of an urgent message to the gateway without loss: the longest wait for a phase in which it
+        may begin (also the second round of a window), and a round."""
         round_ = self.levels * self.phase
         wait = max(self.urgent_first * self.urgent - self.data_start - round_, self.urgent + self.data_start)
         return ms(wait + round_)
 
     @property
     def own_most(self) -> int:
-        """Messages that a mote sends in one window: after a long silence many wait, and relays have room for few."""
+        """The most messages that a mote sends in one window: after a long silence many wait, but relays hold few."""
         return 2 + (self.period >> 18)
 
     @property
@@ -147,7 +147,7 @@ class Schedule:
 
     @property
     def text(self) -> str:
-        """What motes must agree on, in a word: part of the layout."""
+        """The settings on which motes must agree, as one word of the layout."""
         urgent = f",{self.urgent_log2}" if self.urgent_log2 else ""
         return f"{self.period_log2},{self.phase},{self.levels},{self.slot_ids}{urgent}"
 

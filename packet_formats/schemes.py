@@ -369,7 +369,7 @@ def _vector_meaning(name: str, index: int, layout: StampLayout) -> str:
 
 
 def name_meaning(name: str, index: int, layout: StampLayout) -> str:
-    """What `source` and `sequence` of a named message mean; an unused name repeats the sender's own."""
+    """The meaning of `source` and `sequence` of a named message; an unused name repeats the sender's own."""
     which = "last message received" if layout.most == 1 else f"message known of, {index} back"
     return f"{name} of the {which}; the sender's own: none"
 
@@ -379,7 +379,7 @@ def _barrier_meaning(name: str, index: int, layout: StampLayout) -> str:
     return {
         "counter": f"sends at this l; {top}: that many or more",
         "cut": "1: it has causes that it does not name",
-        "close": "1: its sequence modulo 16 is not unique, so nobody names it",
+        "close": "1: its sequence modulo 16 is not unique, so no stamp names it",
         "age": "of what it does not name, of its own previous message, or of the newest that it names; 31: none",
         "source": "mote that sent an immediate cause",
         "sequence": "its sequence, modulo 16",
@@ -391,7 +391,7 @@ def _barrier_meaning(name: str, index: int, layout: StampLayout) -> str:
 _ROWS = (
     SchemeDescriptor(
         "dpc1",
-        "the sender's physical clock alone",
+        "only the sender's physical clock",
         lambda choice: StampForm(_clock(choice)),
         _no_meaning,
         settings=("packing",),
@@ -433,7 +433,7 @@ _ROWS = (
     ),
     SchemeDescriptor(
         "shlc",
-        "a hybrid logical clock whose counter counts sends alone: one or two bytes in any network",
+        "a hybrid logical clock whose counter counts only sends: one or two bytes in any network",
         _shlc,
         _counter_meaning,
         settings=("counter_bits", "carry"),
@@ -602,5 +602,5 @@ def phi_refusal(policy: str) -> str | None:
     """Why a policy cannot have a phi; None when it can."""
     if policy in PHI_POLICIES:
         return None
-    why = {"none": "delivers on arrival", "causal": "is phi = 100"}.get(policy, "knows no phi")
+    why = {"none": "delivers on arrival", "causal": "is phi = 100"}.get(policy, "has no phi")
     return f"policy {policy} {why}; {' and '.join(PHI_POLICIES)} take any phi"

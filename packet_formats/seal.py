@@ -84,7 +84,7 @@ class Seal:
     # ---- What is covered, and the MIC of it ----
 
     def covered_data(self, payload: bytes, source: int, in_sync: bool, epoch: int, time: int) -> bytes:
-        """What the MIC of a data payload covers; the payload's last bytes, its own MIC, are left out."""
+        """The bytes that the MIC of a data payload covers: all but its own MIC, the last bytes."""
         at = self.layout.flags_at
         cleared = payload[:at] + bytes([payload[at] & HOPS_CLEARED]) + payload[at + 1 : -MIC_BYTES]
         if not in_sync:
@@ -131,7 +131,7 @@ class Seal:
         return self._mic(self.covered_taken(payload, epoch, cycles))
 
     def covered_beacon(self, payload: bytes, beacon: Beacon) -> bytes:
-        """What a beacon's proof covers: all of its payload as it was sent."""
+        """The bytes that a beacon's proof covers: all of its payload as it was sent."""
         return self.header(Beacon.AM_TYPE, beacon.epoch, 0, beacon.sender) + payload
 
     def beacon(self, payload: bytes, beacon: Beacon) -> bytes:
@@ -181,7 +181,7 @@ class Seal:
         return with_mic(frame, self.layout, self.downlink(frame.data, downlink.target, epoch, time))
 
     def proof(self, beacon: Beacon) -> Proof:
-        """What follows a beacon."""
+        """The proof that follows a beacon."""
         payload = encode_message(beacon, self.layout).data
         return Proof(beacon.sender, beacon.sequence, self.beacon(payload, beacon))
 
@@ -198,15 +198,15 @@ def round_at(time: int, cycles: int) -> int:
 
 
 def rounds_later(round_: int, than: int) -> int:
-    """By how many rounds one is later than another; negative: earlier."""
+    """The rounds from `than` to `round_`; negative if `round_` is earlier."""
     return (round_ - than + ROUNDS // 2) % ROUNDS - ROUNDS // 2
 
 
 def reading_window(layout: DataLayout, sent: Any, tick: Any, late: int) -> tuple[Any, Any]:
-    """Between which ticks a message must have been heard for its stamp's clock to be read as `sent`; numbers or arrays.
+    """The first and the last tick at which a receiver reads a stamp's clock as `sent`; numbers or arrays.
 
-    `tick`: when it was heard about, not modulo anything, as `sent` is. `late`: by how many ticks readers add to the
-    time of reception of such a message.
+    `tick`: about when the message was heard. `sent` and `tick` are unwrapped. `late`: the ticks that readers add to the
+    time of reception.
     """
     wrap = 1 << TIME_BITS - layout.tick_log2
     whole = tick + (sent - tick + wrap // 2) % wrap - wrap // 2

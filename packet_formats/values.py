@@ -1,4 +1,4 @@
-"""Values with names: what the application's bytes of a message mean, from [[data]]. Standard library only.
+"""Values with names: the meaning of a message's application bytes, from [[data]]. Standard library only.
 
 The bytes hold one integer for each value, in the order of the deployment and in the payload's byte order. People see
 `raw * scale + offset` and the unit.
@@ -92,7 +92,7 @@ class Value:
 
     @cached_property
     def tens(self) -> float | None:
-        """What rounds off the noise of binary fractions: 10 for a scale of 0.1. None: the scale is too fine."""
+        """The factor to round off the noise of binary fractions: 10 for a scale of 0.1. None: the scale is too fine."""
         places = max(_decimals(self.scale), _decimals(self.offset))
         return 10.0**places if places <= _PLACES else None
 

@@ -1,4 +1,4 @@
-"""What the documents promise is there: files, commands, and the tables that a command makes."""
+"""The files, commands and places that the documents name exist."""
 
 import re
 
@@ -49,6 +49,6 @@ def test_places_within_pages_exist(root):
             assert place in heads, f"{page.name}: {target}#{place}"
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-all", "bench", "lint", "figures", "lock"])
+@pytest.mark.parametrize("target", ["demo", "test", "check", "test-all", "bench", "lint", "figures", "lock"])
 def test_targets_named_exist(root, target):
     assert re.search(rf"^{target}:", (root / "Makefile").read_text(), re.MULTILINE)

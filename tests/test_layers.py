@@ -86,7 +86,7 @@ def test_every_package_has_a_row() -> None:
             assert package_of(package) in LAYERS, package
 
 
-def test_what_the_table_allows_is_used() -> None:
+def test_every_permission_of_the_table_is_used() -> None:
     """Each permission in the table has an import that needs it."""
     used = {(mine, theirs) for mine, theirs, _ in all_imports()}
     assert {(mine, theirs) for mine, allowed in LAYERS.items() for theirs in allowed} - used == set()

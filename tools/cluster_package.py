@@ -21,7 +21,7 @@ from pathlib import Path
 from spark_jobs.package import ZIP, write_zip
 from spark_jobs.session import ROOT, JobError, note
 
-LIBRARIES = ("click", "construct", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "rich")
+LIBRARIES = ("click", "construct", "duckdb", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "rich")
 ENVIRONMENT, SETTINGS = "causeway-env.tar.gz", "causeway.conf"
 
 

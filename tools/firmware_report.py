@@ -32,7 +32,7 @@ from basestation.testbed import emulator  # noqa: E402
 from basestation.testbed.energy import Battery, NetworkEnergy, StatesLog  # noqa: E402
 from basestation.testbed.faults import carrier_khz  # noqa: E402
 from basestation.testbed.images import environments, program  # noqa: E402
-from basestation.testbed.scenario import Node, Scenario, ScenarioNetwork  # noqa: E402
+from basestation.testbed.scenario import EmulatedNode, Scenario, ScenarioNetwork  # noqa: E402
 from basestation.testbed.truth_log import Event, ProgramUse, States  # noqa: E402
 from packet_formats import power  # noqa: E402
 from packet_formats.air import air_format  # noqa: E402
@@ -229,7 +229,7 @@ STARTED_NS = 1_100_000_000  # the first line is of the second in which a node st
 
 def measured(image: ImageSize, board: str, seconds: float, script: Iterable[str] = ()) -> list[ProgramUse]:
     """The resources that an image uses in each second of a run on the testbed."""
-    node = Node(board, image.elf, 0, 0, 0, 0)
+    node = EmulatedNode(board, image.elf, 0, 0, 0, 0)
     scenario = Scenario(1, (node,), {}, clocks=0, measure=1, script=tuple(script), end=seconds)
     return [event for event in _events(scenario) if isinstance(event, ProgramUse)]
 
@@ -354,7 +354,7 @@ def _network_events(
         copies = [program(gateway.elf).copy(network.motes, Path(folder))]
         copies += [program(mote.elf).copy(number, Path(folder)) for number in range(NETWORK_MOTES)]
         nodes = tuple(
-            Node(network.board, copy, 0.1 * number, _ppm(chance), _ppm(chance), _ppm(chance))
+            EmulatedNode(network.board, copy, 0.1 * number, _ppm(chance), _ppm(chance), _ppm(chance))
             for number, copy in enumerate(copies)
         )
         gains = {(i, j): STRENGTH for i in span for j in span if 0 < abs(i - j) <= 2}

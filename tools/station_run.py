@@ -64,7 +64,7 @@ class TruthEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class FirstCopy:
     """The first copy of a message, with the station's ticks when it arrived and was heard, and its true send."""
 
     data: Data
@@ -78,7 +78,7 @@ class StationRun:
     """What arrived, in order; what the station delivered; and the fate of each message at each mote."""
 
     deployment: Deployment
-    arrivals: tuple[Taken, ...]
+    arrivals: tuple[FirstCopy, ...]
     delivered: tuple[Send, ...]
     held_ms: tuple[float, ...]  # of each delivered message
     gave_up: int  # messages delivered without a cause that they named
@@ -119,7 +119,7 @@ def station_run(events: Iterable[Event], network: ScenarioNetwork) -> StationRun
     merged: dict[int, dict[int, int]] = defaultdict(dict)  # by message: when each mote had merged it
     book, _ = messages_of(truth.recorded, network, lambda sent, mote, t: merged[id(sent)].setdefault(mote, t))
     follow(book, decoded(truth.signals, network, layout_of(network.deployment)), truth.received, network)
-    arrivals: list[Taken] = []
+    arrivals: list[FirstCopy] = []
     delivered: list[Send] = []
     held_ms: list[float] = []
     gave_up = 0
@@ -144,13 +144,13 @@ def station_run(events: Iterable[Event], network: ScenarioNetwork) -> StationRun
     )
 
 
-def _taken(arrived: Arrived, data: Data, book: MessageBook, network: ScenarioNetwork) -> Taken | None:
+def _taken(arrived: Arrived, data: Data, book: MessageBook, network: ScenarioNetwork) -> FirstCopy | None:
     """None if the message cannot be ordered: its sender was out of sync, or its time is not known."""
     sent = book.find(data.source, data.sequence, arrived.mono_ns)
     if sent is None or not data.in_sync or arrived.cycles is None or arrived.clock is None:
         return None
     shift = network.deployment.clock.tick_log2
-    return Taken(data, arrived.clock >> shift, arrived.cycles >> shift, sent.send)
+    return FirstCopy(data, arrived.clock >> shift, arrived.cycles >> shift, sent.send)
 
 
 def _delays(

@@ -210,8 +210,8 @@ class Numbers:
     """Numbers all messages of each mote, boot after boot, such that no two share one.
 
     A boot's numbers begin at one more than a multiple of 256, so that a sequence field is always one less than the
-    number modulo 256; and at least 256 after those of the boot before, so that a counter of that one, read as the
-    nearest to the new numbers, is none of them.
+    number modulo 256. They begin at least 256 after those of the boot before, so that a counter of the old boot, read
+    as the nearest number, never gives a number of the new boot.
     """
 
     def __init__(self, patience: int) -> None:

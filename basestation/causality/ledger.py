@@ -23,13 +23,13 @@ class Ledger:
         self.spent = 0
 
     def arrived(self) -> None:
-        """A message has come."""
+        """Count an arrival."""
         self.arrivals += 1
         if self.alpha:
             self._set(max(0.0, self.wait - ETA * self.alpha))
 
     def late(self, effects: int) -> None:
-        """It came after messages that depend on it: `effects` of them."""
+        """Count a message that arrived after `effects` messages that depend on it."""
         self.spent += 1 + effects
         self._set(self.wait + ETA * (1 + effects))
 
@@ -38,5 +38,5 @@ class Ledger:
 
     @property
     def allowed(self) -> float:
-        """How many messages may have been in a violation so far."""
+        """The number of messages that may be in a violation so far."""
         return self.alpha * self.arrivals

@@ -151,8 +151,8 @@ class TimedRule(BufferedRule):
         heard = message.heard
         late = (now if heard is None else heard) > last_tick
         self.late += late
-        # A message is due after the tick of its deadline: within it a lesser one may still arrive. phi = 0 asks for no
-        # wait at all, only that the sender's clock has been reached.
+        # In the tick of the deadline a lesser message may still arrive, so the message is due after that tick. With
+        # phi = 0 it waits only until the observer's clock reaches the sender's.
         due_at = last_tick + 1 if self._phi else last_tick
         self._hold(order, Delivery(message, tick, due_at if due_at > tick else tick, late))
 

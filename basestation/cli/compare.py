@@ -89,9 +89,7 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
     help="How many networks to simulate at each point.",
 )
 @click.option(
-    "--give-up",
-    type=GiveUp(),
-    help="How long a rule waits for a missing message. [default: delta + epsilon]",
+    "--give-up", type=GiveUp(), help="How long a rule waits for a missing message. [default: delta + epsilon]"
 )
 @reading_option("Change one reading of the paper's model")
 @click.option(

@@ -118,6 +118,7 @@ def command(
 
     Ctrl-C ends the run: held messages are delivered, a summary is printed, and the exit code is 0.
     """
+    choices.check()
     if serve_control and serve is None:
         raise click.UsageError("--serve-control is for the clients of --serve")
     logging = _logging(logs, sync, keep)

@@ -48,7 +48,8 @@ class Choices:
     web: str | None = None
     web_control: bool = False
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """End with a usage error if the options contradict each other."""
         if self.web_control and self.web is None:
             raise click.UsageError("--web-control is for the page of --web")
         if self.web is not None and "@" in self.web:

@@ -54,6 +54,7 @@ def command(
 
     LOG is a run's folder, or a folder that holds one run. --for counts seconds of the log.
     """
+    choices.check()
     try:
         journal = read_journal(log)
         described = common.deployment_of(journal, deployment, key)

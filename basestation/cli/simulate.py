@@ -116,9 +116,7 @@ NETWORK_OPTIONS = [
         help="Hops to the farthest mote. The motes stand in a line, in this many equal groups.",
     ),
     click.option(
-        "--positions",
-        type=FILE,
-        help="Place the gateway and the motes: lines of id, x, y; needs --range.",
+        "--positions", type=FILE, help="Place the gateway and the motes: lines of id, x, y; needs --range."
     ),
     click.option(
         "--range",
@@ -127,9 +125,7 @@ NETWORK_OPTIONS = [
         help="Distance at which a mote is still heard, in the unit of --positions.",
     ),
     click.option(
-        "--links",
-        type=FILE,
-        help="The links: lines of sender, receiver, probability; first the gateway's.",
+        "--links", type=FILE, help="The links: lines of sender, receiver, probability; first the gateway's."
     ),
 ]
 STAMP_OPTIONS = [
@@ -151,7 +147,7 @@ STAMP_OPTIONS = [
         f"several stamps. count: what kn counts ({', '.join(get_args(Count))}). counter-bits: width of a kn entry or "
         f"an HLC counter. carry: of hlc and shlc ({', '.join(get_args(Carry))}). modulus: of the clock on the "
         "wire; may be too small. [default: as deployed]",
-    ),
+    )
 ]
 FAULT_OPTIONS = [
     common.field_option(WorldOptions, "loss", MEANINGS["loss"]),

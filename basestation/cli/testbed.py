@@ -127,10 +127,7 @@ RUN_OPTIONS = [
         "--pace", type=Pace(), help="Speed against real time. [default: real; with --seconds: fast]"
     ),
     click.option(
-        "--faults",
-        "timeline",
-        type=FILE,
-        help="A TOML timeline of faults (docs/reference/testbed.md).",
+        "--faults", "timeline", type=FILE, help="A TOML timeline of faults (docs/reference/testbed.md)."
     ),
     click.option(
         "--sensors",

@@ -86,7 +86,7 @@ class _FieldRun:
             own.append(sorted(came))
         return own
 
-    def _known_of(self, lost: dict[Key, list[Lost]]) -> dict[Key, list[int]]:
+    def _known_of(self, lost: dict[Key, list[LostMessage]]) -> dict[Key, list[int]]:
         """As `sure`, with the lost messages that stamps name."""
         if not lost:
             return self.sure
@@ -177,7 +177,7 @@ def _vector(value: bytes) -> list[int]:
 # ---- Lost messages that stamps name ----
 
 
-class Lost(NamedTuple):
+class LostMessage(NamedTuple):
     """A lost message, and the span of ticks in which it was sent, from its name."""
 
     key: Key
@@ -185,7 +185,9 @@ class Lost(NamedTuple):
     until: int
 
 
-def lost_names(trace: Trace, sent: Mapping[Key, int], above: Mapping[Key, int]) -> dict[Key, list[Lost]]:
+def lost_names(
+    trace: Trace, sent: Mapping[Key, int], above: Mapping[Key, int]
+) -> dict[Key, list[LostMessage]]:
     """The lost messages that each message names. `sent` and `above` hold the arrived messages, in the trace's order.
 
     A name need not be a number: the barrier's is a sequence number modulo 16, and a span of ticks. The lost message was
@@ -206,7 +208,7 @@ def lost_names(trace: Trace, sent: Mapping[Key, int], above: Mapping[Key, int]) 
     for key, message in came.items():
         aliases = scheme.causes(message, sent[key]).aliases
         lost = [
-            Lost((alias.source, number), alias.since, alias.until)
+            LostMessage((alias.source, number), alias.since, alias.until)
             for alias in aliases
             if alias.source < network.motes and (number := chains[alias.source].lost(alias)) is not None
         ]

@@ -32,7 +32,7 @@ Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Applies a function to many tasks: `map`, or `Engine.each` of `spark_jobs`."""
 
 
-class Source(Protocol):
+class StreamSource(Protocol):
     """A stream's description, which a worker turns into the stream; `TraceError` gives the reason if it can't."""
 
     def network(self) -> WorldOptions: ...
@@ -62,7 +62,7 @@ class Spot:
 
     run: str | None
     place: SweepPoint
-    sources: tuple[Source, ...]
+    sources: tuple[StreamSource, ...]
 
 
 def network_spot(options: WorldOptions, seeds: int) -> Spot:
@@ -82,7 +82,7 @@ class Compared:
 class CompareTask:
     """One scheme on one stream."""
 
-    source: Source
+    source: StreamSource
     scheme: str
     terms: Terms
 

@@ -33,7 +33,7 @@ STATUS_SECONDS = 10.0
 BAD_SHARE = 0.01  # of frames with a bad check sum
 LOST_SHARE = 0.1  # of messages
 LEAST_FOR_PACE = 10  # frames, and seconds between the first and the last
-OTHER_PACE = 0.002  # no two crystals are so far apart
+OTHER_PACE = 0.002  # crystals differ by less
 LEAST_BATTERY_MV = EMPTY_MV
 WALL_STEP_MS = 100
 
@@ -42,7 +42,7 @@ WALL_STEP_MS = 100
 class LineSeen:
     """The packets of one line."""
 
-    ids: set[int] = field(default_factory=set)  # of gateways with this id
+    ids: set[int] = field(default_factory=set)  # reported by its gateways
     out_of_sync: int = 0  # heard records of a gateway that has no time
     records: int = 0
     # Of each frame: the host's time in ns, and by how many ns it came later than it was heard.

@@ -20,7 +20,7 @@ from basestation.traces.schema import metadata
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import many, visible
 
-from . import fast, locking
+from . import locking
 from .decision import MICS_ABSENT, MICS_UNCHECKED, Decider, Fate
 from .projection import Projection, project_segment
 from .reader import (
@@ -28,6 +28,7 @@ from .reader import (
     JournalNote,
     JournalSegment,
     Report,
+    fast_walk,
     faults_of,
     foreign,
     read_journal,
@@ -67,7 +68,7 @@ def make_parts(
         part, marks = folder / PARTS / f"{path.stem}.parquet", marks_of(decider_of(path))
         if part.exists() and not again and _marks_in(part) == marks:
             continue
-        segment = read_segment(path, fast.walk(), journal.header.salt)
+        segment = read_segment(path, fast_walk(), journal.header.salt)
         if (other := foreign(segment, journal.header.run)) is not None:
             report(other)
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,16 @@ def _without_header(raw: bytes, walk: Walk, salt: int) -> tuple[Scan, int]:
         salt = find_salt(raw, walk)
         found = scan(raw, 0, walk, salt)
     return found, salt
+
+
+@cache
+def fast_walk() -> Walk:
+    """`walk_intact` compiled, where numba is installed. Loaded when first needed: numba takes half a second."""
+    try:
+        from .walking import walk_fast
+    except ImportError:
+        return walk_intact
+    return walk_fast
 
 
 def salt_of(path: Path) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from basestation.causality.order import Message as Ordered
-from basestation.causality.rules import Delivery, Pending
+from basestation.causality.rules import NEVER, Delivery, Pending
 from basestation.live.counters import Holds, MoteCounts
 from basestation.live.happenings import (
     Delivered,
@@ -20,18 +20,20 @@ from basestation.live.happenings import (
 )
 from basestation.live.overtakings import Out, Overtaking, Overtakings
 from basestation.live.timeline import Timeline
-from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import Observer
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.messages import Data
 from packet_formats.phrases import many
-from packet_formats.schemes import LEDGER
+from packet_formats.schemes import LEDGER, descriptor
 
 MOST_HELD = 10_000  # messages; beyond that the first are delivered early, and counted
 MOST_NAMED = 1_000  # under a rule that waits for messages by name: each of them may name all the others
 MOST_PLACED = 100  # tentative rows: among more the place of a message takes too long to find
+SHOWN = 8  # names of different motes in a text
 MS = 1_000_000
 NO_NAME = Name(0, 0, 0)
+
+Named = Callable[[int, int], tuple[int, int]]  # a source and a number to its boot and sequence number
 
 
 @dataclass(slots=True)
@@ -211,3 +213,38 @@ class Deliveries:
             f"{found.because}"
         )
         return Violation(*self._timeline.now, found.order, found.message, found.cause, ticks, ms, text)
+
+
+# ---- What rules wait for, in words ----
+
+
+def shown_names(missing: Iterable[tuple[int, int]], policy: str, named: Named) -> tuple[str, ...]:
+    """The messages that a rule names, as people know them; several in a row of one mote together."""
+    if descriptor(policy).one_send_a_tick:  # it names messages by the time of their sending
+        return tuple(f"what mote {source} sent at tick {sent}" for source, sent in sorted(missing))
+    runs: list[tuple[int, int, int]] = []
+    for source, number in sorted(missing):
+        if runs and runs[-1][0] == source and runs[-1][2] == number - 1:
+            runs[-1] = (source, runs[-1][1], number)
+        else:
+            runs.append((source, number, number))
+    if policy == "scalar":
+        return tuple(f"number {_span(first, last)}" for _, first, last in runs)
+    return tuple(
+        f"{source}#{_span(named(source, first)[1], named(source, last)[1])}" for source, first, last in runs
+    )
+
+
+def _span(first: int, last: int) -> str:
+    return str(first) if first == last else f"{first}..{last}"
+
+
+def listed(names: tuple[str, ...]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names if more <= 0 else (*names[:SHOWN], f"{more} more"))
+
+
+def why_waits(names: tuple[str, ...], leaves: int) -> str:
+    """`leaves`: the tick in which it leaves whether they have come or not."""
+    until = "" if leaves >= NEVER else f"until tick {leaves - 1} is over"
+    return f"for {listed(names)}{', at most ' if until else ''}{until}" if names else until

@@ -83,8 +83,7 @@ class Station:
         )
         self.received, self.rate = 0, Rate()
         self.reasons: Counter[str] = Counter()
-        # On the packet that was taken last; None: it was a heard record, or not a packet
-        self.decision: Decision | None = None
+        self.decision: Decision | None = None  # on the last packet; None: a heard record, or not a packet
         self._reports = HealthReports(deployment, self.motes, self.alarms)
         self._asked: int | None = None  # the tick in which the rule was last asked what is due
         self._jumped = self._jumped_ticks = 0  # of the clock, as far as the observer knows
@@ -98,8 +97,7 @@ class Station:
         counts.name, counts.line = name, line
 
     def take(self, line: Line | LineCount, noted: Noted = NOTHING_NOTED) -> list[Happening]:
-        """Take a packet, a gap or a look at a line; `decision` is then that on the packet. `noted`: what a log has of
-        it."""
+        """Take a packet, a gap or a look at a line; `decision` is then set. `noted`: what a log notes of the packet."""
         self.decision = None
         self.timeline.wall_ahead = line.wall_ns - line.mono_ns
         found = self.advance(line.mono_ns, noted.clock)

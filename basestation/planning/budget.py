@@ -429,9 +429,7 @@ def _clock(
     for log2 in range(MOST_TICK_LOG2 + 1) if tick_log2 is None else (tick_log2,):
         tick_ms = 2.0**log2 * JIFFY_MS
         plan = ClockPlan(
-            log2,
-            epsilon or math.ceil(sync_ms / tick_ms) + 1,
-            delta or math.ceil(delay_ms / tick_ms),
+            log2, epsilon or math.ceil(sync_ms / tick_ms) + 1, delta or math.ceil(delay_ms / tick_ms)
         )
         small = plan.delta * tick_ms >= delay_ms if delta else plan.delta + 2 * plan.epsilon < 1 << bits
         if plan.delta + 2 * plan.epsilon >= 1 << MAX_FIELD_BITS and (tick_log2 is not None or delta):

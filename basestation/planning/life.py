@@ -13,14 +13,7 @@ from statistics import fmean
 from packet_formats import power
 from packet_formats.boards import BOARDS
 from packet_formats.layout import PAYLOAD_LIMIT, StampLayout
-from packet_formats.schedule import (
-    PERIODS_LOG2,
-    Schedule,
-    ScheduleError,
-    least_window_ms,
-    ms,
-    schedule_of,
-)
+from packet_formats.schedule import PERIODS_LOG2, Schedule, ScheduleError, least_window_ms, ms, schedule_of
 
 from .budget import RARE, BudgetError, PlannedNetwork
 

@@ -100,13 +100,7 @@ def columns_of(stamps: Sequence[Stamp], entries: int) -> tuple[Int64, Int64, Int
 def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
     """Read each arrival's stamp by the observer's clock at its reception, and bound it."""
     r, c, kn, bounded, wrong = kernels.observe_stamps(
-        stream.arrival_message,
-        stream.read_at,
-        stamped.r,
-        stamped.c,
-        stamped.kn,
-        scheme.lead,
-        scheme.modulus,
+        stream.arrival_message, stream.read_at, stamped.r, stamped.c, stamped.kn, scheme.lead, scheme.modulus
     )
     return Observed(r, c, kn, int(bounded), int(wrong))
 

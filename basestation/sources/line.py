@@ -7,16 +7,49 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from basestation.arrivals import Arrival, Gap, Line
 from basestation.sources.base import SourceError, SourceOptions, check_sendable
-from basestation.sources.framings import Framing
 from basestation.sources.inbox import LineLost, Link
 from basestation.sources.tcp import TcpLink
-from packet_formats.framing import FrameCounters
+from packet_formats.framing import FrameCounters, FrameDecoder, encode_frame
 from packet_formats.tinyos import PACKET_TYPES, TYPE_OF
 
 PIECE = 4096  # bytes decoded at one go, so that a flood never holds up the others for long
+
+
+class Framing(Protocol):
+    """The framing of one connection: how packets become bytes."""
+
+    acknowledges: bool  # the other end may want acknowledgements
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The packets that these bytes complete, each from its type byte on."""
+
+    def encode(self, packet: bytes) -> bytes: ...
+
+    def end(self) -> None:
+        """Count the bytes of an unfinished frame, at the end of the connection."""
+
+
+class FrameWire:
+    """TinyOS serial frames. Each connection starts out of sync; the counters go on across connections."""
+
+    acknowledges = True
+
+    def __init__(self, counters: FrameCounters) -> None:
+        self._decoder = FrameDecoder()
+        self._decoder.counters = counters
+
+    def feed(self, data: bytes) -> list[bytes]:
+        return self._decoder.feed(data)
+
+    def encode(self, packet: bytes) -> bytes:
+        return encode_frame(packet)
+
+    def end(self) -> None:
+        self._decoder.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from basestation.sources.base import Source, SourceOptions, Spec
-from basestation.sources.framings import FrameWire
-from basestation.sources.line import Connection, LineSource
+from basestation.sources.line import Connection, FrameWire, LineSource
 from basestation.sources.tcp import dial
 from packet_formats.framing import FrameCounters
 

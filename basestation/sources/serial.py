@@ -11,9 +11,8 @@ import serial
 
 from basestation.sources import attached_ports
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
-from basestation.sources.framings import FrameWire
 from basestation.sources.inbox import Inbox, LineLost, Moment, TimedBytes, now, stamped
-from basestation.sources.line import Connection, LineSource
+from basestation.sources.line import Connection, FrameWire, LineSource
 from packet_formats.boards import BOARDS, DEFAULT_BOARD, GENERIC
 from packet_formats.framing import FrameCounters
 from packet_formats.phrases import did_you_mean

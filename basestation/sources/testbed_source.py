@@ -17,8 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
-from basestation.sources.framings import FrameWire
-from basestation.sources.line import Connection, LineSource
+from basestation.sources.line import Connection, FrameWire, LineSource
 from basestation.sources.tcp import dial
 from packet_formats.framing import FrameCounters
 from packet_formats.keys import write_key

@@ -32,13 +32,13 @@ from .signals import delimiter_ns, message_of
 from .testbed_report import Delay, Fates, MoteReport, NetworkReport, StampOrder, TestbedReport
 from .truth_log import (
     DriverFault,
-    End,
     Event,
     Missed,
     Power,
     ReceptionOutcome,
     RecordedEvent,
     Reset,
+    RunEnd,
     Script,
     Signal,
     States,
@@ -74,7 +74,7 @@ class _Log:
     resets: Counter[str] = field(default_factory=Counter)
     script: int = 0
     driver_faults: list[str] = field(default_factory=list)
-    end: End | None = None
+    end: RunEnd | None = None
     powered: set[int] = field(default_factory=set)
     last: int = 0
 
@@ -103,7 +103,7 @@ class _Log:
                 self.driver_faults.append(f"node {node} at {t / NS:.6f} s: {what}")
             case States():
                 self.states.take(event)
-            case End():
+            case RunEnd():
                 self.end = event
             case _:
                 pass

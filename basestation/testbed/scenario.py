@@ -40,7 +40,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class EmulatedNode:
     board: str
     image: Path
     start: float
@@ -90,7 +90,7 @@ class ScenarioNetwork:
 @dataclass(frozen=True, slots=True)
 class Scenario:
     seed: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[EmulatedNode, ...]
     gains: Mapping[tuple[int, int], float]
     deliveries: Mapping[tuple[int, int], float] = field(default_factory=dict)
     noise: Mapping[int, float] = field(default_factory=dict)
@@ -153,12 +153,12 @@ class Scenario:
             yield f"end {_number(self.end)}"
 
 
-def drawn(seed: int, number: int, board: str, image: Path) -> Node:
+def drawn(seed: int, number: int, board: str, image: Path) -> EmulatedNode:
     """Draw a node's crystal errors and the moment it is switched on."""
     chance = random.Random(f"{seed} node {number}")
     main, crystal = (round(chance.uniform(-PPM, PPM), 3) for _ in range(2))
     radio = round(chance.uniform(-RADIO_PPM, RADIO_PPM), 3)
-    return Node(board, image, round(chance.uniform(0, START_SPREAD), 6), main, crystal, radio)
+    return EmulatedNode(board, image, round(chance.uniform(0, START_SPREAD), 6), main, crystal, radio)
 
 
 def _number(value: float) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from packet_formats.deployment import Deployment
 
 from .images import FirmwareProgram, Programs
-from .scenario import Node, Port, Scenario, ScenarioError, ScenarioNetwork, drawn
+from .scenario import EmulatedNode, Port, Scenario, ScenarioError, ScenarioNetwork, drawn
 from .topologies import RadioTopology, shared
 
 
@@ -60,7 +60,7 @@ def assemble(
     wish: Wish,
 ) -> Scenario:
     """Make the scenario and write the images of all nodes into `folder`. `programs` are by network name."""
-    nodes: list[Node] = []
+    nodes: list[EmulatedNode] = []
     for network in networks:
         place = folder / network.name
         place.mkdir(parents=True, exist_ok=True)
@@ -84,14 +84,18 @@ def assemble(
     )
 
 
-def _node(network: ScenarioNetwork, number: int, program: FirmwareProgram, folder: Path, wish: Wish) -> Node:
+def _node(
+    network: ScenarioNetwork, number: int, program: FirmwareProgram, folder: Path, wish: Wish
+) -> EmulatedNode:
     image = program.copy(network.id_of(number), folder)
     node = drawn(wish.seed, number, network.deployment.network.board, image)
     sensor_board = network.deployment.network.sensor_board if number in network.motes else ""
     return replace(node, recorder=program.recorder, watches=program.watches, sensor_board=sensor_board)
 
 
-def _with_ports(nodes: list[Node], gateways: Sequence[int], ports: Sequence[Port]) -> tuple[Node, ...]:
+def _with_ports(
+    nodes: list[EmulatedNode], gateways: Sequence[int], ports: Sequence[Port]
+) -> tuple[EmulatedNode, ...]:
     if len(ports) > len(gateways):
         raise ScenarioError(f"{len(ports)} ports, but {len(gateways)} gateways")
     for gateway, port in zip(gateways, ports, strict=False):

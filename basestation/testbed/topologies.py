@@ -56,11 +56,7 @@ class RadioTopology:
 
 
 def grid(
-    motes: int,
-    gateways: int = 1,
-    hops: int = 3,
-    reach: float | None = None,
-    margin: float = MARGIN_DB,
+    motes: int, gateways: int = 1, hops: int = 3, reach: float | None = None, margin: float = MARGIN_DB
 ) -> RadioTopology:
     """A grid twice as long as wide, with a gateway at the middle of a short side.
 
@@ -80,11 +76,7 @@ def grid(
 
 
 def line(
-    motes: int,
-    gateways: int = 1,
-    hops: int = 3,
-    reach: float | None = None,
-    margin: float = MARGIN_DB,
+    motes: int, gateways: int = 1, hops: int = 3, reach: float | None = None, margin: float = MARGIN_DB
 ) -> RadioTopology:
     """Motes in a line, with a gateway at one end or both; `reach` as in a grid."""
     ends = [(-SPACING, 0.0), (SPACING * motes, 0.0)]

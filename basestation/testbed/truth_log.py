@@ -178,7 +178,7 @@ class Script:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RunEnd:
     t: int
     reason: str
     slices: int
@@ -187,7 +187,7 @@ class End:
 
 Event = (
     Start | PortOpened | Power | SensorSupply | Reset | RecordedEvent | Missed | Signal | ReceptionOutcome | Uart | Leds
-    | ClockSample | ProgramUse | States | Peek | DriverFault | Script | End
+    | ClockSample | ProgramUse | States | Peek | DriverFault | Script | RunEnd
 )  # fmt: skip
 
 EVENTS: dict[str, type[Event]] = {
@@ -208,7 +208,7 @@ EVENTS: dict[str, type[Event]] = {
     "peek": Peek,
     "fault": DriverFault,
     "script": Script,
-    "end": End,
+    "end": RunEnd,
 }
 
 

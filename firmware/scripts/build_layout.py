@@ -144,7 +144,7 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def record(deployment: Any, header: str, **about: object) -> dict[str, object]:
-    """What an image was built for; firmware.json beside the image holds it for flash.py and the inventory."""
+    """The deployment, board and app of an image, for firmware.json beside it; flash.py and the inventory read that."""
     return {
         **about,
         "deployment": deployment.network.name,

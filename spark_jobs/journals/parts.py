@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.journal import fast, locking
+from basestation.journal import locking
 from basestation.journal.decision import MICS_ABSENT, MICS_UNCHECKED, Decider, wrong_length
 from basestation.journal.frame_table import frame_rows, refused
 from basestation.journal.merging import Chunk, single
@@ -23,6 +23,7 @@ from basestation.journal.projection import Projection, project
 from basestation.journal.reader import (
     Account,
     JournalSegment,
+    fast_walk,
     faults_of,
     foreign,
     read_header,
@@ -82,7 +83,7 @@ def _first(path: Path) -> int:
     with suppress(JournalError):  # reported when the segment is read
         if (header := read_header(path)) is not None:
             return header.first
-        return next((record.number for record in read_segment(path, fast.walk()).records), UNKNOWN)
+        return next((record.number for record in read_segment(path, fast_walk()).records), UNKNOWN)
     return UNKNOWN
 
 
@@ -143,7 +144,7 @@ def records_of(segment: Segment, report: Report) -> Records | None:
         report(bad_row(item, reason, path=segment.path, **where))
 
     try:
-        found = read_segment(path, fast.walk())
+        found = read_segment(path, fast_walk())
     except (JournalError, OSError) as error:
         refuse(str(error).removeprefix(f"{path}: "))
         return None

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from basestation.journal import fast
 from basestation.journal.decision import Fate
 from basestation.journal.frame_table import FRAMES, frame_rows, kind_column
 from basestation.journal.merging import single
@@ -16,6 +15,7 @@ from basestation.journal.projection import project
 from basestation.journal.reader import (
     HEADLESS,
     SUFFIX,
+    fast_walk,
     misnamed,
     read_header,
     read_segment,
@@ -96,7 +96,7 @@ def intact(path: Path, begin: int = 0, end: int | None = None, last: int = -1) -
         raise JobError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
     def walk(buffer: bytes, at: int, newest: int, salt: int) -> tuple[list[int], int, int]:
-        return fast.walk()(buffer, at, max(newest, last), salt)
+        return fast_walk()(buffer, at, max(newest, last), salt)
 
     found = scan(raw, start, walk, salt)
     records = Records.of(raw, found.starts)

@@ -180,7 +180,7 @@ class BarrierWorld:
         line.queue.append((line.last_out, message))
 
     def _hand_on(self) -> None:
-        """What the lines hand over in this step, in any order."""
+        """Hand over the messages of this step, line by line in any order."""
         due = [line for line in self._lines for at, _ in line.queue if at <= self._step]
         self._random.shuffle(due)
         for line in due:

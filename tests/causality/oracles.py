@@ -82,7 +82,7 @@ class Figure1:
 
 
 def carried(stamp: ArrayStamp, entries: int) -> Stamp:
-    """What the wire carries of it: kn[c], kn[c-1], ..., kn[c-entries+1]."""
+    """The stamp on the wire: kn[c], kn[c-1], ..., kn[c-entries+1]."""
     return Stamp(stamp.r, stamp.c, tuple(stamp.kn[stamp.c - i] for i in range(entries)))
 
 

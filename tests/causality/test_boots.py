@@ -130,7 +130,7 @@ def test_a_late_message_of_the_boot_before_keeps_its_number_though_others_know_o
     assert numbers.accept(1, 0, 59, 2, known=first).number == 60
 
 
-def test_what_others_say_does_not_move_the_numbers_of_a_mote_that_is_heard():
+def test_names_from_others_do_not_move_the_numbers_of_a_mote_that_is_heard():
     """It cannot have sent a round of messages since; after a silence it can."""
     numbers = Numbers(PATIENCE)
     numbers.accept(1, 0, 5, 100)
@@ -166,8 +166,8 @@ def test_an_older_boot_is_a_copy_also_if_the_time_became_known_meanwhile():
 
 
 @pytest.mark.parametrize("variants", [1, VARIANTS + 1])
-def test_what_is_remembered_of_a_mote_is_bounded(variants):
-    """Eight boots of 256 numbers, however often it boots and however many speak as it: 37 KB at most."""
+def test_the_memory_of_a_mote_is_bounded(variants):
+    """Eight boots of 256 numbers, however often it boots and however many senders use its id: 37 KB at most."""
     mote = MoteBoots(0, 0)
     found = []
     for message in range(40 * 300):

@@ -1,4 +1,4 @@
-"""The causal graph of a log: right wherever it says anything, and complete where it says so."""
+"""The causal graph of a log: sure causes are true, and complete where the graph marks them so."""
 
 import numpy as np
 import pyarrow as pa
@@ -63,7 +63,7 @@ def may_be_late(messages, deployment):
 @pytest.mark.parametrize("options", [FIELD, DENSE], ids=["field", "dense"])
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_what_surely_led_did_and_what_did_may_have(scheme, loss, options):
+def test_sure_causes_are_true_and_true_causes_are_possible(scheme, loss, options):
     trace = simulated(scheme, loss=loss, **options)
     made = pa.concat_tables(with_field_truth([untold(trace.messages)], trace.deployment))
     left = may_be_late(trace.messages, trace.deployment)

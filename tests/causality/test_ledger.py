@@ -1,4 +1,4 @@
-"""The ledger: against its definition, written out; exact at 0; and never spending more than it says."""
+"""The ledger: equal to its definition, exact at 0, and within its promise."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_tolerance_of_nothing_spends_nothing_while_the_guarantees_hold(traffic
 
 
 @given(traffic=traffic(), percent=SHARES)
-def test_what_was_spent_is_covered_by_the_promise_and_the_debt(traffic, percent):
+def test_promise_and_debt_cover_all_that_was_spent(traffic, percent):
     """Only the debt, which lengthens the wait until it is worked off, may exceed what is allowed."""
     rule = LedgerRule(percent, EPSILON, DELTA)
     deliver_every_tick(rule, traffic)

@@ -20,7 +20,7 @@ TIES = st.sampled_from(["sequence", "arrival"])
 
 @dataclass(frozen=True)
 class Traffic:
-    """What arrives in which tick. Ticks without arrivals are not listed."""
+    """The arrivals of each tick. Ticks without arrivals are not listed."""
 
     ticks: list[tuple[int, list[Message]]]
 
@@ -121,7 +121,7 @@ def test_dapw_is_its_definition(traffic, phi, ties):
 @given(traffic=traffic(all_in_sync=False), phi=PHIS, ties=TIES, data=st.data())
 @pytest.mark.parametrize("name", NAMES)
 def test_it_does_not_matter_when_a_rule_is_asked(name, traffic, phi, ties, data):
-    """What is due may be asked for before, between and after the arrivals of a tick, or not at all."""
+    """A caller may ask before, between and after the arrivals of a tick, or not at all."""
     expected = deliver_every_tick(make_rule(name, phi, EPSILON, DELTA, ties), traffic)
     rule, out = make_rule(name, phi, EPSILON, DELTA, ties), []
     arrivals = dict(traffic.ticks)

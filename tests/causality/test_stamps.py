@@ -122,7 +122,7 @@ def test_the_window_is_figure_1_on_garbage_too(epsilon, events, counts_receives)
 
 
 def test_c_reaches_epsilon_and_the_entry_there_is_counted():
-    """What the paper's range [-epsilon, epsilon) has no place for: a message received before any clock ticks."""
+    """A message received before any clock ticks: the paper's range [-epsilon, epsilon) has no place for it."""
     scheme = kn_scheme(2, 3, 3)
     ahead, behind = scheme.start(0), scheme.start(0)
     sent = ahead.on_send(2)
@@ -293,7 +293,7 @@ def test_the_wire_fields_bring_every_legal_stamp_back(scheme, now, data):
 
 
 @given(run=legal_runs(), scheme=schemes)
-def test_what_the_programs_send_fits_the_wire(run, scheme):
+def test_stamps_of_the_programs_fit_the_wire(run, scheme):
     """Also dpc1 and dpc2: r is the clock, c only where it is carried."""
     own = timed(
         scheme.name,

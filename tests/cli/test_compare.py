@@ -91,13 +91,7 @@ def test_never_giving_up_and_a_time_of_ones_own():
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        ["--give-up", "soon"],
-        ["--give-up", "-1"],
-        ["--plot", "x.txt"],
-        ["--loss", "2"],
-    ],
+    "wrong", [["--give-up", "soon"], ["--give-up", "-1"], ["--plot", "x.txt"], ["--loss", "2"]]
 )
 def test_nonsense_is_refused(wrong):
     assert run(*QUICK, *wrong).exit_code == 2

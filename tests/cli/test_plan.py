@@ -1,6 +1,7 @@
 """`basestation plan`."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -339,3 +340,18 @@ def test_impossible_schedules_are_refused(args: list[str], reason: str) -> None:
     result = CliRunner().invoke(command, [*YEAR, *args])
     assert result.exit_code == 2
     assert reason in " ".join(result.stderr.split())
+
+
+def test_without_numba_doctor_works_and_plan_names_the_extra(root: Path) -> None:
+    program = (
+        "import sys; sys.modules['numba'] = None\n"
+        "import basestation.doctor.check_deployment, basestation.cli.doctor\n"
+        "from basestation.cli import main\n"
+        "sys.exit(main(['plan', '--motes', '8', '--rate', '2']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert "this command needs numba, which is not installed" in done.stderr
+    assert "pip install '.[analysis]'" in done.stderr

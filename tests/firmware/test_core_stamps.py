@@ -14,6 +14,7 @@ from basestation.causality.kernels import stamping
 from basestation.causality.order import Stamp, unwrap
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.schemes.timed import TimedProgram
+from basestation.causality.stream import RECEIVE, SEND
 from basestation.deployed import timed_scheme_of
 from packet_formats.layout import StampLayout
 from tests.firmware.bridge import Buffer, Core, shorts
@@ -201,10 +202,10 @@ def test_full_counters_carry_alike_in_firmware_objects_and_kernels(name, carry, 
             mote.rt += 1
         if chance.random() < 0.6 or not wires:
             wires.append(mote.send())
-            events.append((stamping.SEND, number, mote.rt, len(wires) - 1))
+            events.append((SEND, number, mote.rt, len(wires) - 1))
         else:
             mote.receive(wires[-1])
-            events.append((stamping.RECEIVE, number, mote.rt, len(wires) - 1))
+            events.append((RECEIVE, number, mote.rt, len(wires) - 1))
     columns = np.array(events, np.int64).T
     r, c, kn, *cut_and_misread = stamping.stamp_events(
         *columns, 3, len(wires), getattr(stamping, scheme.kernel), *widths_of(scheme), *NO_FAULT

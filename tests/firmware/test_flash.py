@@ -1,4 +1,4 @@
-"""Node ids in images, and programming motes in a batch, with an avrdude that only pretends."""
+"""Node ids in images, and programming motes in a batch, with a simulated avrdude."""
 
 import csv
 import hashlib
@@ -54,18 +54,8 @@ def build(require_tool, tmp_path_factory):
     def make(definition="volatile uint16_t TOS_NODE_ID = 1;", *, more="", use=" + TOS_NODE_ID", flags=()):
         folder = tmp_path_factory.mktemp("image")
         (folder / "main.c").write_text(SOURCE.format(definition=definition, more=more, use=use))
-        command = [
-            compiler,
-            "-mmcu=atmega128",
-            "-std=gnu11",
-            "-Os",
-            "-g",
-            *flags,
-            "main.c",
-            "-o",
-            "firmware.elf",
-        ]
-        subprocess.run(command, cwd=folder, check=True)
+        options = ["-mmcu=atmega128", "-std=gnu11", "-Os", "-g", *flags, "-o", "firmware.elf"]
+        subprocess.run([compiler, *options, "main.c"], cwd=folder, check=True)
         return folder / "firmware.elf"
 
     return make
@@ -160,11 +150,6 @@ class TestImage:
     def test_hex_files_read_back(self, data, address):
         assert from_ihex(image.to_ihex({address: data})) == {address + n: b for n, b in enumerate(data)}
 
-    @pytest.mark.parametrize("text", ["", ":00000001FE", "00000001FF", ":0000", ":zz", ":0100000001FE"])
-    def test_a_damaged_hex_file_is_refused(self, text):
-        with pytest.raises(image.ImageError):
-            from_ihex(text)
-
 
 class TestSetNodeId:
     def run(self, *arguments):
@@ -209,7 +194,7 @@ def bench(elf, tmp_path):
 
 
 class Bench:
-    """A built image for ten motes, a false avrdude, and an inventory."""
+    """A built image for ten motes, a simulated avrdude, and an inventory."""
 
     def __init__(self, elf, folder):
         self.folder, self.image = folder, folder / "build" / "firmware.elf"
@@ -302,7 +287,7 @@ class TestBatch:
             ("meadow", "micaz", "/dev/ttyUSB0")
         }
 
-    def test_a_second_run_passes_over_what_is_done(self, bench):
+    def test_a_second_run_skips_programmed_motes(self, bench):
         bench.run("0-2", "--no-prompt")
         done = bench.run("0-4", "--no-prompt")
         assert "3 motes already with this image in inventory.csv: 0-2" in done.stdout
@@ -400,10 +385,10 @@ class TestBatch:
         assert not bench.calls
 
     @pytest.mark.parametrize("ids", ["", "x", "5-3", "1-", "-4", "1,,2"])
-    def test_ids_that_say_nothing_are_refused(self, bench, ids):
+    def test_malformed_ids_are_refused(self, bench, ids):
         assert bench.run(ids).returncode == 2
 
-    def test_ids_as_one_writes_them(self):
+    def test_ranges_and_lists_of_ids(self):
         assert flash.parse_ids("0-3, 12,2") == [0, 1, 2, 3, 12]
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import pytest
 
 from basestation.testbed import emulator, images
-from basestation.testbed.scenario import Node, Scenario
+from basestation.testbed.scenario import EmulatedNode, Scenario
 from basestation.testbed.signals import delimiter_ns, message_of
 from basestation.testbed.truth_log import DriverFault, Event, Leds, Peek, ReceptionOutcome, Signal, Uart
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, load
@@ -152,9 +152,9 @@ class Network:
 
     testbed: Path
     deployment: Deployment
-    nodes: tuple[Node, ...]
+    nodes: tuple[EmulatedNode, ...]
 
-    def run(self, seconds: float, *script: str, instead: Mapping[int, Node] | None = None) -> Run:
+    def run(self, seconds: float, *script: str, instead: Mapping[int, EmulatedNode] | None = None) -> Run:
         """`instead`: other nodes for some. A command makes MICA2 motes send as often as MICAz motes do, every 2 s."""
         hurry: tuple[str, ...] = ()
         if self.deployment.network.board == "mica2":
@@ -202,7 +202,8 @@ def network(testbed, programs, tmp_path_factory):
     folder = tmp_path_factory.mktemp("images")
     copies = [gateway.path, *(mote.copy(number, folder) for number in range(len(NODES) - 1))]
     nodes = tuple(
-        Node(deployment.network.board, image, *about) for image, about in zip(copies, NODES, strict=True)
+        EmulatedNode(deployment.network.board, image, *about)
+        for image, about in zip(copies, NODES, strict=True)
     )
     return Network(testbed, deployment, nodes)
 

@@ -388,7 +388,7 @@ def test_commands_reach_three_hops_in_the_next_window_with_a_beacon(root, board,
 
 def test_a_relay_without_room_takes_the_rest_in_the_next_rounds():
     """Nine motes behind one that has 16 places: 40 messages a window."""
-    deployment = power_runs.deployment_of(power_runs.Field("micaz", 10, 32000))
+    deployment = power_runs.deployment_of(power_runs.ScheduledNetwork("micaz", 10, 32000))
     watched = Watched(deployment, motes=10, rate="-DMOTE_PERIOD=229376UL")
     relay, gateway = watched.motes[0].id, watched.gateway.id
     pairs = [(a.id, b.id) for a in watched.world.nodes for b in watched.world.nodes]
@@ -463,7 +463,7 @@ def test_after_the_roots_death_motes_go_on_and_are_heard_when_it_is_back(network
 @pytest.mark.wide
 def test_a_successor_that_waits_for_long_between_beacons_goes_on():
     """Two minutes: a plan that far ahead was taken for damaged memory, and the mote restarted."""
-    watched = Watched(power_runs.deployment_of(power_runs.Field("mica2", 10, 64000)))
+    watched = Watched(power_runs.deployment_of(power_runs.ScheduledNetwork("mica2", 10, 64000)))
     found_itself(watched)
     watched.gateway.die()
     watched.world.run(16 * watched.times.period / HZ)

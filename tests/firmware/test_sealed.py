@@ -15,7 +15,7 @@ from basestation.live.guard import Verdict
 from basestation.live.happenings import Delivered
 from basestation.live.station import Station
 from basestation.testbed import emulator, images
-from basestation.testbed.scenario import Node, Scenario
+from basestation.testbed.scenario import EmulatedNode, Scenario
 from basestation.testbed.signals import delimiter_ns, message_of
 from basestation.testbed.truth_log import DriverFault, Event, Leds, Signal, Uart
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
@@ -124,7 +124,7 @@ class Run:
 class Network:
     testbed: Path
     deployment: Deployment
-    nodes: tuple[Node, ...]
+    nodes: tuple[EmulatedNode, ...]
 
     def run(self, script: Iterable[str] = ()) -> Run:
         gains = dict.fromkeys(permutations(range(len(self.nodes)), 2), -60)
@@ -161,7 +161,7 @@ def network(request, testbed, platformio, tmp_path_factory):
     deployment = replace(from_dict(tables), key=KEY)
     programs, folder = images.programs_for(deployment), tmp_path_factory.mktemp("sealed")
     copies = [*(programs.mote.copy(number, folder) for number in range(MOTES)), programs.gateway.path]
-    nodes = tuple(Node(board, image, *about) for image, about in zip(copies, NODES, strict=True))
+    nodes = tuple(EmulatedNode(board, image, *about) for image, about in zip(copies, NODES, strict=True))
     return Network(testbed, deployment, nodes)
 
 

@@ -1,4 +1,4 @@
-"""A station with a key, among honest, forged and replayed frames: the honest ones are delivered as if without others."""
+"""A station with a key, among honest, forged and replayed frames: it delivers the honest ones as without the others."""
 
 from __future__ import annotations
 

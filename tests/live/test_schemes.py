@@ -19,9 +19,9 @@ from basestation.cli.replay import command as replay
 from basestation.deployed import rule_of, scheme_of
 from basestation.live import delivering
 from basestation.live.counters import RuleCounts
+from basestation.live.delivering import listed, shown_names, why_waits
 from basestation.live.happenings import Delivered, Discarded, GaveUp, Reboot
 from basestation.live.station import Station
-from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import Observer
 from basestation.simulator.scheme_run import stamp_messages
 from basestation.simulator.simulation import generate

@@ -58,7 +58,7 @@ def begins_with_a_frame(frame):
 
 @each_radio
 @given(message=messages(), number=byte)
-def test_what_is_framed_is_read_again(radio, message, number):
+def test_frames_and_signals_are_read_back(radio, message, number):
     air = air_format(radio)
     frame = air.frame(message, number)
     signal = air.signal(frame)

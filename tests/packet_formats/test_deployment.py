@@ -1,4 +1,4 @@
-"""What a deployment may be, and how it is refused."""
+"""Deployments that are accepted, and the errors of those that are not."""
 
 import re
 from dataclasses import replace
@@ -128,7 +128,7 @@ def test_wrong_values_are_refused_with_key_value_and_reason(
     ("tick_log2", "epsilon", "delta", "key"),
     [(16, 2, 20000, "delta"), (16, 10000, 6201, "epsilon"), (15, 1, 32400, "delta")],
 )
-def test_what_a_motes_clock_cannot_tell_apart_is_refused(
+def test_times_too_far_apart_for_a_motes_clock_are_refused(
     tick_log2: int, epsilon: int, delta: int, key: str
 ) -> None:
     wanted = tables(scheme="dpc1")
@@ -248,7 +248,7 @@ def test_missing_and_misshapen_tables_are_named() -> None:
     "stamp",
     [{"scheme": "kn", "receipts": 12}, {"scheme": "kn", "packing": "bytes", "receipts": 6}, {"scheme": "kn"}],
 )
-def test_what_the_error_says_could_be_cut_helps(stamp: dict[str, Any]) -> None:
+def test_the_cuts_that_the_error_names_make_it_fit(stamp: dict[str, Any]) -> None:
     wanted = tables(**stamp)
     wanted["network"]["data_bytes"] = 22 if stamp == {"scheme": "kn"} else 4
     with pytest.raises(DeploymentError) as caught:

@@ -38,5 +38,6 @@ def test_every_member_has_its_row(document: str) -> None:
     for record in (*RECORDS, Proof):
         title = f"### {record.__name__}: AM type {record.AM_TYPE:#04x}, {size(record)} bytes\n"
         section = document.split(title)[1].split("\n##")[0]
-        rows = [f"| {m.offset} | {m.type} | {m.name} | {m.doc} |" for m in members(record)]
-        assert [row for row in section.splitlines() if re.match(r"\| \d", row)] == rows
+        own = [m for m in members(record) if m.doc != "as the first"]  # those share a row
+        rows = [f"| {m.offset} | {m.type} | {m.name} | {m.doc} |" for m in own]
+        assert [row for row in section.splitlines() if re.match(r"\| \d+ \|", row)] == rows

@@ -1,4 +1,4 @@
-"""A key: its file, who may read it, and that nothing shows it."""
+"""A key: its file, the readers of that file, and that nothing shows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def key_file(folder: Path, text: str = DIGITS + "\n", mode: int = 0o600, name: s
     return path
 
 
-def test_a_new_key_is_its_owners_alone_and_is_never_overwritten(tmp_path: Path) -> None:
+def test_only_the_owner_reads_a_new_key_and_it_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "site.key"
     before = os.umask(0)
     try:
@@ -44,20 +44,20 @@ def test_a_new_key_is_its_owners_alone_and_is_never_overwritten(tmp_path: Path) 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o700, 0o620])
 def test_a_key_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
-    with pytest.raises(KeyFault, match="its owner's alone; chmod 600"):
+    with pytest.raises(KeyFault, match="only its owner may read a key; chmod 600"):
         read_key(key_file(tmp_path, mode=mode))
 
 
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    with pytest.raises(KeyFault, match="is no plain file"):
+    with pytest.raises(KeyFault, match="is not a plain file"):
         read_key(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize(
     "text", ["", DIGITS[:-1], DIGITS + "0", "g" + DIGITS[1:], DIGITS + "\n\n\nx", " " + DIGITS]
 )
-def test_what_is_no_key_is_refused_without_being_shown(tmp_path: Path, text: str) -> None:
+def test_a_file_without_a_key_is_refused_and_not_shown(tmp_path: Path, text: str) -> None:
     with pytest.raises(KeyFault, match="holds no key") as caught:
         read_key(key_file(tmp_path, text))
     shown = "".join(traceback.format_exception(caught.value))
@@ -90,7 +90,7 @@ def test_the_key_lies_beside_the_deployment(tmp_path: Path) -> None:
         key_of(plain, None, tmp_path / "site.key")
 
 
-def test_the_builds_header_is_its_owners_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_owner_reads_the_builds_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "site.toml").write_text(from_dict(sealed_tables()).to_toml())
     arguments = ["key", str(tmp_path / "site.toml"), "-o", str(tmp_path / "causeway_key.h")]
     assert main(arguments) == 1

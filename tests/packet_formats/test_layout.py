@@ -117,7 +117,7 @@ def test_the_papers_modulus_is_refused() -> None:
         ({"scheme": "hlc", "motes": 60000, "events_per_tick": 2}, "counter_bits"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(settings: dict[str, object], key: str) -> None:
+def test_impossible_settings_are_refused_by_name(settings: dict[str, object], key: str) -> None:
     with pytest.raises(LayoutError) as caught:
         stamp_layout(**{"epsilon": 10, "delta": 10, "motes": 10, **settings})  # type: ignore[arg-type]
     assert caught.value.key == key

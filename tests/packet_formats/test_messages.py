@@ -193,7 +193,7 @@ def test_plain_round_trip(data: st.DataObject) -> None:
         ({"message": {"name": "data", "source": 1, "sequence": 1, "stamp": {"clock": 1}}}, "stamp must be"),
     ],
 )
-def test_plain_forms_that_say_nothing_are_refused(plain: dict[str, object], reason: str) -> None:
+def test_incomplete_plain_forms_are_refused(plain: dict[str, object], reason: str) -> None:
     with pytest.raises(FormatError, match=reason):
         packet_from_plain(plain, PAPER)
 

@@ -70,7 +70,7 @@ def test_sealed_messages_are_read_back(layout: Any, data: st.DataObject) -> None
     assert (bulk.encode_data(rows, layout) == many.payload[:, : layout.length]).all()
 
 
-def test_a_relay_changes_what_the_mic_leaves_out_and_nothing_else() -> None:
+def test_the_mic_covers_all_but_what_a_relay_changes() -> None:
     seal = Seal(vectors.KEY, SEALED)
     draw = vectors.Draw("relay")
     data = next(iter(vectors._data_messages(SEALED)))
@@ -170,11 +170,11 @@ def test_without_a_mic_nothing_changes() -> None:
         ({"mic": 4}, "security.key: must name the file with the key"),
         ({"mic": 4, "key": "../a.key"}, "security.key: must name the file"),
         ({"mic": 4, "key": RFC_KEY.hex()}, "security.key: is the key itself"),
-        ({"key": "a.key"}, "security.key: is of no use without mic = 4"),
+        ({"key": "a.key"}, "security.key: has no use without mic = 4"),
         ({"mic": 4, "key": "a.key", "micc": 1}, "security.micc: no such key"),
     ],
 )
-def test_what_is_wrong_with_security_is_said(security: dict[str, Any], said: str) -> None:
+def test_wrong_security_settings_are_refused(security: dict[str, Any], said: str) -> None:
     with pytest.raises(DeploymentError) as caught:
         from_dict({**tables(), "security": security})
     assert said in str(caught.value)

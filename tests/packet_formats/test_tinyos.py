@@ -95,7 +95,7 @@ def test_why_bytes_are_no_packet(raw: bytes, reason: str) -> None:
         (Ack(1, 256), "token"),
     ],
 )
-def test_what_must_not_be_sent(packet: ActiveMessage | Ack, reason: str) -> None:
+def test_packets_that_are_not_encoded(packet: ActiveMessage | Ack, reason: str) -> None:
     with pytest.raises(PacketError, match=reason):
         encode_packet(packet)
 

@@ -109,7 +109,7 @@ def test_wrong_values_are_refused_by_name(data: dict[str, Any], message: str) ->
         described(data)
 
 
-def test_what_does_not_fit_together_is_refused() -> None:
+def test_contradicting_settings_are_refused() -> None:
     with pytest.raises(DeploymentError, match=r'data\[2\].name = "count": another value has this name'):
         described(COUNT, COUNT)
     with pytest.raises(

@@ -14,13 +14,7 @@ from basestation.causality.stream import MERGE, RECEIVE, SEND, Stream
 from basestation.simulator import engine
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.results import Stamped
-from tests.simulator.worlds import (
-    DELAY_CLOCKS,
-    RECEPTIONS,
-    every_option,
-    exact_schemes,
-    relayed_network,
-)
+from tests.simulator.worlds import DELAY_CLOCKS, RECEPTIONS, every_option, exact_schemes, relayed_network
 
 READINGS = list(product(DELAY_CLOCKS, RECEPTIONS))
 

@@ -1,6 +1,6 @@
 """From bytes on a line to packets, and back."""
 
-from basestation.sources.framings import FrameWire
+from basestation.sources.line import FrameWire
 from packet_formats.framing import FrameCounters, encode_frame
 
 PACKET = bytes([0x45, 0x7E, 0x7D, 1])

@@ -16,6 +16,7 @@ from spark_jobs.journals.segment_files import RECORDS, intact
 from spark_jobs.session import JobError
 from tests.journal.logs import VALUES, simulated, write, write_everything
 from tests.journal.logs import records as all_records
+from tests.spark.servers import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +146,7 @@ def by_spark(logs, place, spark):
         stream = spark.readStream.format("causeway").load(str(logs))
         writer = stream.writeStream.format("parquet").option("checkpointLocation", str(place / "state"))
         query = writer.trigger(availableNow=True).start(str(place / "out"))
-        assert query.awaitTermination(120)
+        assert query.awaitTermination(PATIENCE_S)
         return spark.read.parquet(str(place / "out")).select("run", "number").toArrow().to_pylist()
 
     return read_on

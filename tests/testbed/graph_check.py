@@ -10,7 +10,7 @@ from basestation.causality.causal_graph import Node
 from basestation.causality.truth import Send
 from basestation.observer import Observer
 from packet_formats.deployment import Deployment
-from tools.station_run import Taken
+from tools.station_run import FirstCopy
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class GraphCheck:
         return not (self.false or self.wrong or self.beyond)
 
 
-def check_graph(arrivals: Sequence[Taken], deployment: Deployment) -> GraphCheck:
+def check_graph(arrivals: Sequence[FirstCopy], deployment: Deployment) -> GraphCheck:
     """Build the graph of what arrived, message by message, and compare it with the truth."""
     observer = Observer(deployment, "none")
     graph = observer.graph(len(arrivals) + 1)

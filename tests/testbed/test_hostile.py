@@ -68,9 +68,3 @@ def test_large_ids_cost_nothing_and_silence_is_named(tmp_path):
     path.write_text("gain 0 1 -200\ngain 1 0 -200\n")
     with pytest.raises(TopologyError, match="good enough to carry frames"):
         topologies.from_gains(path, Wanted())
-
-
-def test_a_gateway_named_twice_is_one(tmp_path):
-    path = tmp_path / "links"
-    path.write_text("0 1 1\n1 0 1\n1 2 1\n2 1 1\n")
-    assert topologies.from_links(path, Wanted(named=(0, 0))).gateways == 1

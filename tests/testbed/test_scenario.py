@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from basestation.testbed.images import FirmwareProgram, Programs
-from basestation.testbed.scenario import Node, Port, Scenario, ScenarioError, Watch, drawn
+from basestation.testbed.scenario import EmulatedNode, Port, Scenario, ScenarioError, Watch, drawn
 from basestation.testbed.setup import Wish, assemble, networks_in
 from basestation.testbed.topologies import RadioTopology, grid
 from tests.testbed.worlds import deployment, network
@@ -41,8 +41,10 @@ end 60.5
 def test_the_text_is_what_the_engine_reads():
     watches = (Watch("lines", 917, 42), Watch("current", 959, 1))
     port = Port(9001, Path("/run/tty gateway"))
-    mote = Node("micaz", Path("/images/mote 0.elf"), 0.0, 12.5, -50.0, 3.25, 657, watches)
-    gateway = Node("micaz", Path("/images/gateway.elf"), 1.25, 0.0, 0.0, 0.0, port=port, unwired=("sfd",))
+    mote = EmulatedNode("micaz", Path("/images/mote 0.elf"), 0.0, 12.5, -50.0, 3.25, 657, watches)
+    gateway = EmulatedNode(
+        "micaz", Path("/images/gateway.elf"), 1.25, 0.0, 0.0, 0.0, port=port, unwired=("sfd",)
+    )
     scenario = Scenario(
         7,
         (mote, gateway),

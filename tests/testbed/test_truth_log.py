@@ -7,11 +7,11 @@ import pytest
 from basestation.testbed import truth_log
 from basestation.testbed.truth_log import (
     ClockSample,
-    End,
     PortOpened,
     ProgramUse,
     ReceptionOutcome,
     RecordedEvent,
+    RunEnd,
     Signal,
     States,
     TruthError,
@@ -53,7 +53,7 @@ def test_every_line_has_its_event():
     assert events[16] == States(
         14, 1, {"idle": 14}, {"off": 4, "receiving": 10}, {"red": 3}, {}, {"processor": 0, "radio": 2}
     )
-    assert events[17] == End(14, "end", 8, None)
+    assert events[17] == RunEnd(14, "end", 8, None)
 
 
 @pytest.mark.parametrize(

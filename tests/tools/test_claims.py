@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from tools.figures.claims import judge
-from tools.figures.grid import CURVES, LAWS, PHIS, CurvePoint, gather, policies_of
+from tools.figures.grid import CURVES, LAWS, PHIS, FigurePoint, gather, policies_of
 
 
 def points(value):
     """Every point of every figure, at the value that `value(curve, law, policy, phi)` gives."""
     return [
-        CurvePoint(curve, law, policy, phi, (value(curve, law, policy, phi),))
+        FigurePoint(curve, law, policy, phi, (value(curve, law, policy, phi),))
         for curve in CURVES
         for law in LAWS
         for policy in policies_of(curve.figure)

@@ -8,13 +8,7 @@ import pytest
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator import engine
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.simulation import (
-    SimulatedRun,
-    build_named,
-    build_scheme,
-    measure,
-    measure_rule,
-)
+from basestation.simulator.simulation import SimulatedRun, build_named, build_scheme, measure, measure_rule
 from tools.tables.ledger import (
     DELTA,
     EPSILON,

@@ -7,8 +7,7 @@ import pytest
 from basestation.planning.stamp_trials import Effort
 from packet_formats.layout import layout_of
 from tools.pages import PageError, place_of, table
-from tools.tables import Effort as Wanted
-from tools.tables import by_row, power, power_runs, urgent
+from tools.tables import Workload, by_row, power, power_runs, urgent
 from tools.tables.__main__ import TABLES
 
 
@@ -38,8 +37,8 @@ def test_numbers_are_on_the_right() -> None:
 
 
 def test_each_row_gets_the_results_of_its_seeds() -> None:
-    assert dict(by_row(pow, {10: 2, 2: 3}, Wanted())) == {10: [10, 100], 2: [2, 4, 8]}
-    assert dict(by_row(pow, {10: 2, 2: 3}, Wanted(seeds=1))) == {10: [10], 2: [2]}
+    assert dict(by_row(pow, {10: 2, 2: 3}, Workload())) == {10: [10, 100], 2: [2, 4, 8]}
+    assert dict(by_row(pow, {10: 2, 2: 3}, Workload(seeds=1))) == {10: [10], 2: [2]}
 
 
 def test_both_stamps_are_exact_with_a_schedule() -> None:

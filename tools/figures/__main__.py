@@ -17,9 +17,9 @@ from pathlib import Path
 from tools.pages import table
 
 from . import algorithm_sheets, schemes_sheets
-from .claims import Verdict, judge
+from .claims import ClaimVerdict, judge
 from .draw import draw
-from .grid import TITLES, CurvePoint, measure_figures
+from .grid import TITLES, FigurePoint, measure_figures
 
 SCHEMES_MESSAGES, SCHEMES_SEEDS = 2000, 2
 
@@ -33,7 +33,7 @@ def write_paper(out: Path, messages: int, seeds: int) -> None:
     (out / "claims.md").write_text(claims_text(judge(points), messages, seeds))
 
 
-def write_points(path: Path, points: Sequence[CurvePoint]) -> None:
+def write_points(path: Path, points: Sequence[FigurePoint]) -> None:
     with path.open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["figure", "curve", "law", "policy", "phi", "seed", "mean_percent"])
@@ -43,7 +43,7 @@ def write_points(path: Path, points: Sequence[CurvePoint]) -> None:
                 rows.writerow([*place, seed, f"{value:.4f}"])
 
 
-def claims_text(verdicts: Sequence[Verdict], messages: int, seeds: int) -> str:
+def claims_text(verdicts: Sequence[ClaimVerdict], messages: int, seeds: int) -> str:
     agreed = sum(verdict.agrees for verdict in verdicts)
     lines = [
         f"{agreed} of {len(verdicts)} claims agree ({messages} messages a network, {seeds} seeds; `make figures`).",

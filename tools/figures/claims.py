@@ -11,11 +11,11 @@ from itertools import pairwise
 
 from basestation.simulator.options import DelayLaw
 
-from .grid import PHIS, CurvePoint, Policy
+from .grid import PHIS, FigurePoint, Policy
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ClaimVerdict:
     """A claim, what we measured, and whether that agrees."""
 
     figure: str
@@ -27,7 +27,7 @@ class Verdict:
 class Figures:
     """Points by figure, curve, law, policy and phi."""
 
-    def __init__(self, points: Iterable[CurvePoint]) -> None:
+    def __init__(self, points: Iterable[FigurePoint]) -> None:
         self._mean = {(p.curve.figure, p.curve.label, p.law, p.policy, p.phi): p.mean for p in points}
 
     def at(self, figure: int, label: str, law: DelayLaw, policy: Policy, phi: int) -> float:
@@ -40,7 +40,7 @@ class Figures:
         return [self.at(figure, label, law, policy, phi) for label in self.labels(figure) for phi in phis]
 
 
-def judge(points: Iterable[CurvePoint]) -> list[Verdict]:
+def judge(points: Iterable[FigurePoint]) -> list[ClaimVerdict]:
     """Every claim of the paper's section 6, in its order."""
     figures = Figures(points)
     return [check(figures) for check in CHECKS]
@@ -63,63 +63,65 @@ def _rises(values: list[float]) -> bool:
     return all(a < b for a, b in pairwise(values))
 
 
-def _axis(figure: int, policy: Policy, top: float) -> Callable[[Figures], Verdict]:
-    def check(figures: Figures) -> Verdict:
+def _axis(figure: int, policy: Policy, top: float) -> Callable[[Figures], ClaimVerdict]:
+    def check(figures: Figures) -> ClaimVerdict:
         values = figures.all(figure, "half", policy) + figures.all(figure, "quarter", policy)
-        return Verdict(
+        return ClaimVerdict(
             str(figure), f"{policy.upper()}'s axis ends at {top:.0f}%", _range(values), max(values) <= top
         )
 
     return check
 
 
-def _order_of_magnitude(figures: Figures) -> Verdict:
+def _order_of_magnitude(figures: Figures) -> ClaimVerdict:
     middle = (80, 60, 40, 20)
     dapw, cbd = (figures.all(2, "half", policy, middle) for policy in ("dapw", "cbd"))
     ratio = sum(dapw) / max(sum(cbd), 1e-9)
-    return Verdict(
+    return ClaimVerdict(
         "2", "CBD an order of magnitude below DAPW", f"DAPW/CBD over φ 20–80%: {ratio:.0f} times", ratio >= 10
     )
 
 
-def _dapw_rises_with_ratio(figures: Figures) -> Verdict:
+def _dapw_rises_with_ratio(figures: Figures) -> ClaimVerdict:
     values = [figures.at(2, label, "half", "dapw", 40) for label in figures.labels(2)]
-    return Verdict("2", "DAPW rises with ε/δ", f"φ = 40%, ε = 5…30: {_series(values)}%", _rises(values))
+    return ClaimVerdict("2", "DAPW rises with ε/δ", f"φ = 40%, ε = 5…30: {_series(values)}%", _rises(values))
 
 
-def _cbd_falls_with_ratio(figures: Figures) -> Verdict:
+def _cbd_falls_with_ratio(figures: Figures) -> ClaimVerdict:
     values = [figures.at(2, label, "half", "cbd", 0) for label in figures.labels(2)]
-    return Verdict("2", "CBD falls with ε/δ", f"φ = 0, ε = 5…30: {_series(values)}%", _rises(values[::-1]))
+    return ClaimVerdict(
+        "2", "CBD falls with ε/δ", f"φ = 0, ε = 5…30: {_series(values)}%", _rises(values[::-1])
+    )
 
 
-def _jump(figure: int, label: str, below: int) -> Callable[[Figures], Verdict]:
+def _jump(figure: int, label: str, below: int) -> Callable[[Figures], ClaimVerdict]:
     """Whether violations jump below a threshold: almost none at it, several times as many at the next phi."""
 
-    def check(figures: Figures) -> Verdict:
+    def check(figures: Figures) -> ClaimVerdict:
         before, after = (figures.at(figure, label, "half", "dapw", phi) for phi in (below, below - 20))
         shown = f"φ = {below}%: {_series([before])}%, φ = {below - 20}%: {_series([after])}%"
-        return Verdict(
+        return ClaimVerdict(
             str(figure), f"DAPW at {label} jumps below φ = {below}%", shown, after > 2 * before and after > 1
         )
 
     return check
 
 
-def _rises_with(figure: int, what: str, reverse: bool) -> Callable[[Figures], Verdict]:
-    def check(figures: Figures) -> Verdict:
+def _rises_with(figure: int, what: str, reverse: bool) -> Callable[[Figures], ClaimVerdict]:
+    def check(figures: Figures) -> ClaimVerdict:
         labels = figures.labels(figure)[:: -1 if reverse else 1]
         dapw = [figures.at(figure, label, "half", "dapw", 40) for label in labels]
         cbd = [figures.at(figure, label, "half", "cbd", 0) for label in labels]
         shown = f"DAPW φ = 40%: {_series(dapw)}%; CBD φ = 0: {_series(cbd)}%"
-        return Verdict(str(figure), f"violations rise with {what}", shown, _rises(dapw) and _rises(cbd))
+        return ClaimVerdict(str(figure), f"violations rise with {what}", shown, _rises(dapw) and _rises(cbd))
 
     return check
 
 
-def _cbd_quarter(figure: int, top: float, over: str) -> Callable[[Figures], Verdict]:
-    def check(figures: Figures) -> Verdict:
+def _cbd_quarter(figure: int, top: float, over: str) -> Callable[[Figures], ClaimVerdict]:
+    def check(figures: Figures) -> ClaimVerdict:
         values = figures.all(figure, "quarter", "cbd")
-        return Verdict(
+        return ClaimVerdict(
             f"{figure} (d)",
             f"CBD under N(δ/4, δ/8): 0–{top:.0f}% over {over}",
             _range(values),
@@ -129,22 +131,22 @@ def _cbd_quarter(figure: int, top: float, over: str) -> Callable[[Figures], Verd
     return check
 
 
-def _alike_at_low_rate(figures: Figures) -> Verdict:
+def _alike_at_low_rate(figures: Figures) -> ClaimVerdict:
     dapw, cbd = (
         [figures.at(4, "rate = 0.01", "half", policy, phi) for phi in PHIS] for policy in ("dapw", "cbd")
     )
     apart = max(abs(a - b) for a, b in zip(dapw, cbd, strict=True))
-    return Verdict(
+    return ClaimVerdict(
         "4", "at rate 0.01 DAPW and CBD are nearly equal", f"at most {apart:.2f} points apart", apart <= 1
     )
 
 
-def _laws(policy: Policy, more: bool) -> Callable[[Figures], Verdict]:
-    def check(figures: Figures) -> Verdict:
+def _laws(policy: Policy, more: bool) -> Callable[[Figures], ClaimVerdict]:
+    def check(figures: Figures) -> ClaimVerdict:
         half, quarter = (sum(figures.all(2, law, policy)) for law in ("half", "quarter"))
         word = "more" if more else "fewer"
         shown = f"quarter/half: {quarter / max(half, 1e-9):.2f}"
-        return Verdict(
+        return ClaimVerdict(
             "2",
             f"{policy.upper()}: N(δ/4, δ/8) gives {word} than N(δ/2, δ/4)",
             shown,
@@ -154,31 +156,31 @@ def _laws(policy: Policy, more: bool) -> Callable[[Figures], Verdict]:
     return check
 
 
-def _stamp(figure: int, label: str, claim: str, low: float, high: float) -> Callable[[Figures], Verdict]:
-    def check(figures: Figures) -> Verdict:
+def _stamp(figure: int, label: str, claim: str, low: float, high: float) -> Callable[[Figures], ClaimVerdict]:
+    def check(figures: Figures) -> ClaimVerdict:
         values = [figures.at(figure, label, law, "cbd", 100) for law in ("half", "quarter")]
-        return Verdict(
+        return ClaimVerdict(
             str(figure), f"{label} at φ = 100%: {claim}", f"{_series(values)}%", _within(values, low, high)
         )
 
     return check
 
 
-def _six_is_full(figure: int) -> Callable[[Figures], Verdict]:
-    def check(figures: Figures) -> Verdict:
+def _six_is_full(figure: int) -> Callable[[Figures], ClaimVerdict]:
+    def check(figures: Figures) -> ClaimVerdict:
         six, full = (
             [figures.at(figure, label, "half", "cbd", phi) for phi in PHIS]
             for label in ("6 kn entries", "all kn entries")
         )
         apart = max(abs(a - b) for a, b in zip(six, full, strict=True))
-        return Verdict(
+        return ClaimVerdict(
             str(figure), "6 kn entries give the same as all", f"up to {apart:.2f} points apart", apart < 0.05
         )
 
     return check
 
 
-CHECKS: tuple[Callable[[Figures], Verdict], ...] = (
+CHECKS: tuple[Callable[[Figures], ClaimVerdict], ...] = (
     _dapw_rises_with_ratio,
     _cbd_falls_with_ratio,
     _order_of_magnitude,

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from basestation.simulator.options import DelayLaw
 
-from .grid import CURVES, LAWS, PHIS, TITLES, CurvePoint, Policy, policies_of
+from .grid import CURVES, LAWS, PHIS, TITLES, FigurePoint, Policy, policies_of
 
 LAW_NAMES = {"half": "N(δ/2, δ/4)", "quarter": "N(δ/4, δ/8)"}
 # What the paper's text says about a panel, drawn into it: (figure, policy, law) -> (low, high, words).
@@ -27,7 +27,7 @@ OURS = {"marker": "*", "markersize": 9, "color": "black", "linestyle": "--", "zo
 STATED_AT_100 = {"DPC1": (30, 50), "2 kn entries": (10, 15)}
 
 
-def draw(figure: int, points: Sequence[CurvePoint], folder: Path) -> Path:
+def draw(figure: int, points: Sequence[FigurePoint], folder: Path) -> Path:
     """Draw one figure into `folder`."""
     fig = picture(figure, points)
     path = folder / f"figure{figure}.png"
@@ -36,7 +36,7 @@ def draw(figure: int, points: Sequence[CurvePoint], folder: Path) -> Path:
     return path
 
 
-def picture(figure: int, points: Sequence[CurvePoint]) -> Figure:
+def picture(figure: int, points: Sequence[FigurePoint]) -> Figure:
     policies = policies_of(figure)
     fig, axes = plt.subplots(
         len(LAWS), len(policies), figsize=(5.2 * len(policies), 7.2), squeeze=False, layout="constrained"
@@ -49,7 +49,7 @@ def picture(figure: int, points: Sequence[CurvePoint]) -> Figure:
     return fig
 
 
-def _panel(axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[CurvePoint]) -> None:
+def _panel(axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[FigurePoint]) -> None:
     labels = [curve.label for curve in CURVES if curve.figure == figure]
     for number, label in enumerate(labels):
         line = sorted((p for p in points if p.curve.label == label), key=lambda p: p.phi)

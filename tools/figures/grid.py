@@ -32,7 +32,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class CurvePoint:
+class FigurePoint:
     """The paper's figure of merit, `mean`, at one phi: a value for each seed."""
 
     curve: Curve
@@ -104,7 +104,7 @@ def networks(messages: int, seeds: int) -> list[FigureNetwork]:
     ]
 
 
-def measure_network(network: FigureNetwork) -> list[CurvePoint]:
+def measure_network(network: FigureNetwork) -> list[FigurePoint]:
     options = WorldOptions(
         messages=network.messages, seed=network.seed, delay_law=network.law, **PRESETS["paper"]
     )
@@ -112,7 +112,7 @@ def measure_network(network: FigureNetwork) -> list[CurvePoint]:
     return _measure_curves(run, network)
 
 
-def _measure_curves(run: SimulatedRun, network: FigureNetwork) -> list[CurvePoint]:
+def _measure_curves(run: SimulatedRun, network: FigureNetwork) -> list[FigurePoint]:
     points = []
     for curve in (curve for curve in CURVES if curve.changes == network.changes):
         scheme = build_scheme(run.options, curve.scheme, entries=curve.entries)
@@ -120,12 +120,12 @@ def _measure_curves(run: SimulatedRun, network: FigureNetwork) -> list[CurvePoin
         for delivery, row in zip(wanted, measure(run, scheme, wanted), strict=True):
             policy: Policy = "dapw" if delivery.policy == "dapw" else "cbd"
             points.append(
-                CurvePoint(curve, network.law, policy, delivery.phi, (row.violations.percent()["mean"],))
+                FigurePoint(curve, network.law, policy, delivery.phi, (row.violations.percent()["mean"],))
             )
     return points
 
 
-def measure_figures(messages: int, seeds: int, spread: Spread = map) -> list[CurvePoint]:
+def measure_figures(messages: int, seeds: int, spread: Spread = map) -> list[FigurePoint]:
     """Measure every point of every figure. The largest networks start first, so that no worker waits at the end."""
     grid = networks(messages, seeds)
     begun = sorted(range(len(grid)), key=lambda place: -dict(grid[place].changes).get("motes", 10))
@@ -133,9 +133,9 @@ def measure_figures(messages: int, seeds: int, spread: Spread = map) -> list[Cur
     return gather([found[place] for place in range(len(grid))])
 
 
-def gather(batches: list[list[CurvePoint]]) -> list[CurvePoint]:
+def gather(batches: list[list[FigurePoint]]) -> list[FigurePoint]:
     """Put the seeds of each point together."""
-    values: dict[CurvePoint, list[float]] = {}
+    values: dict[FigurePoint, list[float]] = {}
     for batch in batches:
         for point in batch:
             values.setdefault(replace(point, values=()), []).extend(point.values)

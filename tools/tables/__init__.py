@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 Result = TypeVar("Result")
 
 
-class Effort(NamedTuple):
+class Workload(NamedTuple):
     """How much to run: seeds of each row (None: the table's own number), in parallel processes."""
 
     seeds: int | None = None
@@ -34,7 +34,7 @@ def results(work: Callable[..., Result], jobs: Sequence[tuple[Any, ...]], proces
 
 
 def by_row(
-    work: Callable[[Any, int], Result], rows: Mapping[Any, int], effort: Effort
+    work: Callable[[Any, int], Result], rows: Mapping[Any, int], effort: Workload
 ) -> Iterator[tuple[Any, list[Result]]]:
     """Each row with the results of its seeds. `rows` gives each row's own number of seeds."""
     seeds = {row: range(1, (effort.seeds or count) + 1) for row, count in rows.items()}

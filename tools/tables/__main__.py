@@ -9,7 +9,7 @@ import argparse
 
 from tools.pages import place_of
 
-from . import Effort, delivery, field, gateways, ledger, power, power_runs, schemes, urgent
+from . import Workload, delivery, field, gateways, ledger, power, power_runs, schemes, urgent
 
 # From seconds to hours.
 TABLES = {
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     for name in given.names or TABLES:
-        content = "\n".join(TABLES[name](Effort(given.seeds, given.processes)))
+        content = "\n".join(TABLES[name](Workload(given.seeds, given.processes)))
         print(content, flush=True)
         if given.write:
             place_of(name).write(content)

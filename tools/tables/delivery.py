@@ -13,12 +13,12 @@ from packet_formats.deployment import load
 from tools.grid_run import run_on_grid
 from tools.pages import table
 
-from . import ROOT, Effort, by_row
+from . import ROOT, Workload, by_row
 
 SEEDS = 5
 
 
-class Field(NamedTuple):
+class DeliveryNetwork(NamedTuple):
     """A network and the length of its runs."""
 
     deployment: str  # of examples/
@@ -27,9 +27,9 @@ class Field(NamedTuple):
 
 
 FIELDS = {
-    "10 MICAz": Field("micaz", 10, 120),
-    "20 MICAz": Field("micaz", 20, 120),
-    "8 MICA2": Field("mica2", 8, 600),
+    "10 MICAz": DeliveryNetwork("micaz", 10, 120),
+    "20 MICAz": DeliveryNetwork("micaz", 20, 120),
+    "8 MICA2": DeliveryNetwork("mica2", 8, 600),
 }
 
 
@@ -77,7 +77,7 @@ def run(name: str, seed: int) -> DeliveryPoint:
         return point_of(judge(events, [network]).networks[0])
 
 
-def lines(effort: Effort) -> Iterator[str]:
+def lines(effort: Workload) -> Iterator[str]:
     lengths = ", ".join(f"{name} {field.seconds:g} s" for name, field in FIELDS.items())
     yield f"{effort.seeds or SEEDS} seeds each: {lengths}."
     yield ""

@@ -23,7 +23,7 @@ from packet_formats.layout import layout_of
 from tools.pages import table
 from tools.station_run import StationRun, run_station
 
-from . import ROOT, Effort, results
+from . import ROOT, Workload, results
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
 EPSILON = 7  # more than the clocks need, so that kn has entries to leave out
@@ -111,7 +111,7 @@ def _named(delivery: PolicyChoice) -> tuple[str, int]:
     return delivery.policy, delivery.phi
 
 
-def lines(effort: Effort) -> Iterator[str]:
+def lines(effort: Workload) -> Iterator[str]:
     seeds = range(1, (effort.seeds or SEEDS) + 1)
     found = results(points_of, list(product(STAMPS, seeds)), effort.processes)
     yield from tables_of(sorted(chain.from_iterable(found)))

@@ -18,7 +18,7 @@ from tools.grid_run import run_on
 from tools.pages import table
 from tools.station_run import StationRun, station_run
 
-from . import ROOT, Effort, by_row
+from . import ROOT, Workload, by_row
 
 MOTES, MESSAGES, SEEDS = 10, 1200, 5
 
@@ -64,7 +64,7 @@ def cells(row: Hearing, runs: Sequence[StationRun]) -> tuple[str, ...]:
     )
 
 
-def lines(effort: Effort) -> Iterator[str]:
+def lines(effort: Workload) -> Iterator[str]:
     yield f"{effort.seeds or SEEDS} seeds a row, {MESSAGES:,} messages or more each."
     yield ""
     heads = [

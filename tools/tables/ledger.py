@@ -31,7 +31,7 @@ from basestation.simulator.simulation import (
 )
 from tools.pages import table
 
-from . import Effort, results
+from . import Workload, results
 
 FIRST_SEED, MESSAGES = 101, 60_000
 MOTES, EPSILON, DELTA = 10, 3, 32
@@ -128,7 +128,7 @@ def _point(law: str, row: Measurement) -> Point:
     return Point(law, row.scheme.name, row.seed, row.delivery.tolerate or 0.0, share, row.hold_mean)
 
 
-def lines(effort: Effort) -> Iterator[str]:
+def lines(effort: Workload) -> Iterator[str]:
     seeds = range(FIRST_SEED, FIRST_SEED + (effort.seeds or 5))
     found = results(points_of, list(product(LAWS, [MESSAGES], seeds)), effort.processes)
     yield from table_of(list(chain.from_iterable(found)), MESSAGES)

@@ -18,7 +18,7 @@ from packet_formats import power
 from packet_formats.boards import BOARDS
 from tools.pages import table
 
-from . import Effort as Wanted
+from . import Workload
 
 MOTES, HOPS, RATE, DATA_BYTES, LOSS = 10, 3, 0.1, 6, 0.05
 PERIOD_MS, MESSAGES = 16_000, 2000
@@ -40,7 +40,7 @@ def network_of(board: str) -> PlannedNetwork:
     return PlannedNetwork(MOTES, board, RATE, HOPS, data_bytes=DATA_BYTES, loss=LOSS)
 
 
-def lines(wanted: Wanted) -> Iterator[str]:
+def lines(wanted: Workload) -> Iterator[str]:
     """A row for each board, period and stamp."""
     yield from table(
         HEADS,

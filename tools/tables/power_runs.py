@@ -25,7 +25,7 @@ from packet_formats.records import MIC_BYTES
 from tools.grid_run import run_on_grid
 from tools.pages import table
 
-from . import Effort, by_row
+from . import Workload, by_row
 
 NIGHT = ("10 MICAz, 16 s", 36_000.0)  # a network, and the seconds of its run
 HOPS, RATE = 3, 0.1
@@ -33,7 +33,7 @@ DATA_BYTES = {0: 6, MIC_BYTES: 4}  # by the MIC's: two messages of a MICA2 fit i
 KEY = Key(bytes(range(16)))
 
 
-class Field(NamedTuple):
+class ScheduledNetwork(NamedTuple):
     """A network to run."""
 
     board: str
@@ -56,7 +56,7 @@ FIELDS = {
     field.name: field
     for field in (
         *(
-            Field(board, motes, period_ms, seeds=5, seconds=3600.0)
+            ScheduledNetwork(board, motes, period_ms, seeds=5, seconds=3600.0)
             for board, motes, period_ms in (
                 ("micaz", 10, 16000),
                 ("micaz", 10, 8000),
@@ -65,9 +65,13 @@ FIELDS = {
                 ("mica2", 20, 16000),
             )
         ),
-        *(Field("micaz", 10, period_ms, seconds=3600.0) for period_ms in (32000, 64000)),
-        *(Field(board, 10, 16000, loss=loss) for board in ("micaz", "mica2") for loss in (0.05, 0.1)),
-        *(Field(board, 10, 16000, mic=MIC_BYTES) for board in ("micaz", "mica2")),
+        *(ScheduledNetwork("micaz", 10, period_ms, seconds=3600.0) for period_ms in (32000, 64000)),
+        *(
+            ScheduledNetwork(board, 10, 16000, loss=loss)
+            for board in ("micaz", "mica2")
+            for loss in (0.05, 0.1)
+        ),
+        *(ScheduledNetwork(board, 10, 16000, mic=MIC_BYTES) for board in ("micaz", "mica2")),
     )
 }
 
@@ -84,7 +88,7 @@ class PowerPoint(NamedTuple):
     worst_days: float
 
 
-def planned(field: Field) -> PlannedNetwork:
+def planned(field: ScheduledNetwork) -> PlannedNetwork:
     data_bytes = DATA_BYTES[field.mic]
     network = PlannedNetwork(
         field.motes, field.board, RATE, HOPS, data_bytes=data_bytes, mic=field.mic, urgent_ms=field.urgent_ms
@@ -92,7 +96,7 @@ def planned(field: Field) -> PlannedNetwork:
     return with_period(network, field.period_ms)
 
 
-def deployment_of(field: Field) -> Deployment:
+def deployment_of(field: ScheduledNetwork) -> Deployment:
     """As `plan` would write it, with a stamp by the clock."""
     network, clock = planned(field), make_budget(planned(field)).clock
     deployment = from_dict(
@@ -117,12 +121,12 @@ def deployment_of(field: Field) -> Deployment:
     return replace(deployment, key=KEY) if field.mic else deployment
 
 
-def modelled(field: Field) -> LifePlan:
+def modelled(field: ScheduledNetwork) -> LifePlan:
     network = replace(planned(field), stamp_bytes=layout_of(deployment_of(field)).stamp.size)
     return life_of(network, network.schedule, field.loss)
 
 
-def run(field: Field, seed: int) -> PowerPoint:
+def run(field: ScheduledNetwork, seed: int) -> PowerPoint:
     wish = Wish(seed=seed, seconds=field.seconds, states=JOINING)
     with run_on_grid(deployment_of(field), field.motes, wish, RATE, field.loss) as (events, network):
         report = judge(events, [network], Battery(since=JOINING)).networks[0]
@@ -143,23 +147,23 @@ def point_of(report: NetworkReport) -> PowerPoint:
     )
 
 
-def lines(effort: Effort) -> Iterator[str]:
+def lines(effort: Workload) -> Iterator[str]:
     yield from table_of(FIELDS.values(), effort)
 
 
-def night_lines(effort: Effort) -> Iterator[str]:
+def night_lines(effort: Workload) -> Iterator[str]:
     name, seconds = NIGHT
     yield from table_of([FIELDS[name]._replace(seeds=1, seconds=seconds)], effort)
 
 
-def table_of(fields: Iterable[Field], effort: Effort) -> Iterator[str]:
+def table_of(fields: Iterable[ScheduledNetwork], effort: Workload) -> Iterator[str]:
     """Days are those of the mean mote and of the worst."""
     heads = ("motes", "runs", "arrived", "violations", "duty", "model", "mA", "model", "days", "model")
     found = by_row(run, {field: field.seeds for field in fields}, effort)
     yield from table(heads, ((field.name, *_cells(field, points)) for field, points in found))
 
 
-def _cells(field: Field, points: Sequence[PowerPoint]) -> Iterator[str]:
+def _cells(field: ScheduledNetwork, points: Sequence[PowerPoint]) -> Iterator[str]:
     yield f"{len(points)} x {field.seconds / 60:.0f} min"
     yield from arrived_cells(points)
     yield f"{100 * fmean(point.duty for point in points):.2f}%"
@@ -174,7 +178,7 @@ def arrived_cells(points: Sequence[PowerPoint]) -> Iterator[str]:
     yield str(sum(point.violations for point in points))
 
 
-def life_cells(field: Field, points: Sequence[PowerPoint]) -> Iterator[str]:
+def life_cells(field: ScheduledNetwork, points: Sequence[PowerPoint]) -> Iterator[str]:
     """mA and days, each beside the model's."""
     model = modelled(field)
     yield f"{fmean(point.ma for point in points):.3f}"

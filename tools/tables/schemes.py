@@ -22,7 +22,7 @@ from tools.firmware_report import ImageSize
 from tools.pages import table
 from tools.station_run import StationRun, run_station
 
-from . import ROOT, Effort, by_row
+from . import ROOT, Workload, by_row
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
 SEEDS, SECONDS = 5, 40.0
@@ -91,7 +91,7 @@ def point_of(run: StationRun, seed: int) -> SchemePoint:
     )
 
 
-def lines(effort: Effort) -> Iterator[str]:
+def lines(effort: Workload) -> Iterator[str]:
     found = dict(by_row(measured, dict.fromkeys(SCHEMES, SEEDS), effort))
     clock = deployment_of(SMALLEST).clock
     yield (

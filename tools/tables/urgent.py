@@ -24,22 +24,14 @@ from packet_formats.tinyos import ActiveMessage, decode_packet
 from tools.grid_run import run_on_grid
 from tools.pages import table
 
-from . import ROOT, Effort, by_row
-from .power_runs import (
-    RATE,
-    Field,
-    PowerPoint,
-    arrived_cells,
-    deployment_of,
-    life_cells,
-    point_of,
-)
+from . import ROOT, Workload, by_row
+from .power_runs import RATE, PowerPoint, ScheduledNetwork, arrived_cells, deployment_of, life_cells, point_of
 
 APP = str(ROOT / "tools" / "urgent_app")
 EVERY = 32  # as in the app
 YELLOW = 4
 FIELDS = tuple(
-    Field(board, 10, 16000, seeds=2, seconds=2400.0, urgent_ms=urgent_ms)
+    ScheduledNetwork(board, 10, 16000, seeds=2, seconds=2400.0, urgent_ms=urgent_ms)
     for board, often in (("micaz", 2000), ("mica2", 4000))
     for urgent_ms in (0, often)
 )
@@ -88,20 +80,18 @@ class UrgentWatch:
         }
 
 
-def run(field: Field, seed: int) -> UrgentPoint:
+def run(field: ScheduledNetwork, seed: int) -> UrgentPoint:
     deployment, wish = deployment_of(field), Wish(seed=seed, seconds=field.seconds, states=JOINING)
     watch = UrgentWatch(deployment)
     with run_on_grid(deployment, field.motes, wish, RATE, app=APP) as (events, network):
         report = judge(watch.watched(events), [network], Battery(since=JOINING)).networks[0]
     delays = watch.between(JOINING, field.seconds - 3 * field.period_ms / 1000)
     return UrgentPoint(
-        len(delays),
-        tuple(delay for delay in delays.values() if delay is not None),
-        point_of(report),
+        len(delays), tuple(delay for delay in delays.values() if delay is not None), point_of(report)
     )
 
 
-def lines(effort: Effort) -> Iterator[str]:
+def lines(effort: Workload) -> Iterator[str]:
     """Days are those of the mean mote and of the worst."""
     heads = (
         "motes", "urgent windows", "urgent", "arrived", "delay: mean", "worst", "at most", "all messages", "violations",
@@ -111,7 +101,7 @@ def lines(effort: Effort) -> Iterator[str]:
     yield from table(heads, (tuple(_cells(field, points)) for field, points in found))
 
 
-def _cells(field: Field, points: Sequence[UrgentPoint]) -> Iterator[str]:
+def _cells(field: ScheduledNetwork, points: Sequence[UrgentPoint]) -> Iterator[str]:
     schedule, power = deployment_of(field).schedule, [point.power for point in points]
     assert schedule is not None
     delays = list(chain.from_iterable(point.delays for point in points))

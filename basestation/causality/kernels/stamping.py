@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.causality import modular
+from basestation.causality.stream import CORRUPT, MERGE, SEND
 
 from .compiled import compiled
 
 Ints = NDArray[Any]  # of any width: numba compiles one version for each
 
-SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3  # as in basestation.causality.stream
 KN, DPC1, HLC, SHLC = 0, 1, 2, 3
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from basestation.causality.causal_graph import Alias, Causes
 from basestation.causality.order import Message, Stamp, unwrap
 
-from .scheme import LONG_AGO, Fields, Scheme, Setting, StampCodec, StampReader
+from .scheme import LONG_AGO, Fields, PlainReader, Scheme, Setting, StampCodec, StampReader
 
 
 class AgesScheme(Scheme):
@@ -63,7 +63,7 @@ class AgesCodec(StampCodec):
         return (stamp.r % self._modulus, *ages)
 
     def reader(self) -> StampReader:
-        return AgesReader(self)
+        return PlainReader(self.decode)
 
     def decode(self, fields: Sequence[int], source: int, now: int) -> Stamp:
         epsilon = self._setting.epsilon
@@ -75,13 +75,3 @@ class AgesCodec(StampCodec):
         """The age on the wire, plus epsilon: the sender's clock may be that far behind the other's."""
         age = r - sent + self._setting.epsilon
         return max(age, 0) if age <= self._setting.lifetime + 2 * self._setting.epsilon else self._top
-
-
-class AgesReader(StampReader):
-    def __init__(self, codec: AgesCodec) -> None:
-        super().__init__()
-        self._codec = codec
-
-    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
-        self._hear(source, number)
-        return self._codec.decode(fields, source, now)

@@ -24,7 +24,7 @@ from basestation.causality.rules import Rule
 
 from .barrier_rule import BarrierRule
 from .barrier_stamp import HEAD, NAMES, NO_AGE, RESIDUES, BarrierConstants, names_of
-from .scheme import LONG_AGO, ROUND, Fields, Scheme, StampCodec, StampReader
+from .scheme import LONG_AGO, ROUND, Fields, PlainReader, Scheme, StampCodec, StampReader
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Barrier(Scheme):
         return self._bits_of(NAMES)
 
     def _bits_of(self, names: int) -> int:
-        """Whole bytes, since the stamp's length gives the number of names."""
+        """The bits of a stamp with this many names: whole bytes, since the length gives the number of names."""
         head = self.clock_bits + self.counter_top.bit_length() + 7
         return -(-(head + names * (self.source_bits + 4)) // 8) * 8
 
@@ -274,18 +274,10 @@ class BarrierCodec(StampCodec):
         return stamp.kn[0] == self._scheme.counter_top
 
     def reader(self) -> StampReader:
-        return BarrierReader(self._scheme)
+        return PlainReader(self._decode)
 
-
-class BarrierReader(StampReader):
-    def __init__(self, scheme: Barrier) -> None:
-        super().__init__()
-        self._scheme = scheme
-
-    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
-        self._hear(source, number)
-        scheme = self._scheme
-        return Stamp(unwrap(fields[0], now + scheme.constants.Y, scheme.modulus), 0, tuple(fields[1:]))
+    def _decode(self, fields: Sequence[int], source: int, now: int) -> Stamp:
+        return self._scheme.as_read(Stamp(fields[0], 0, tuple(fields[1:])), now)
 
 
 SCHEME = Barrier

@@ -8,7 +8,7 @@ can replace another.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
@@ -28,7 +28,7 @@ Fields = tuple[int, ...]  # a stamp's values on the wire
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What motes and observer agree on: the network, the guarantees, and the widths of the fields on the wire.
+    """The settings that motes and observer share: the network, the guarantees, the widths of fields on the wire.
 
     `give_up` is how many ticks a rule waits for a missing message. `min_wait` is how long after its sending a two-hop
     message is held in any case. `lead` is how far a clock in a stamp may be ahead of its receiver's. A width is 0
@@ -147,6 +147,18 @@ class StampReader(ABC):
         return before is not None and before[0] != sender and abs(number - before[1]) <= AHEAD
 
 
+class PlainReader(StampReader):
+    """Reads stamps without counters: `decode` needs only the fields, the source and the receiver's clock."""
+
+    def __init__(self, decode: Callable[[Sequence[int], int, int], Stamp]) -> None:
+        super().__init__()
+        self._decode = decode
+
+    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
+        self._hear(source, number)
+        return self._decode(fields, source, now)
+
+
 class StampCodec(ABC):
     """A scheme's stamp on the wire."""
 
@@ -255,13 +267,7 @@ class NoStampCodec(StampCodec):
         return ()
 
     def reader(self) -> StampReader:
-        return NoStampReader()
-
-
-class NoStampReader(StampReader):
-    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
-        self._hear(source, number)
-        return Stamp(0, 0, ())
+        return PlainReader(lambda fields, source, now: Stamp(0, 0, ()))
 
 
 class NoStampProgram:

@@ -149,8 +149,8 @@ def test_stragglers_are_those_with_a_far_effect(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_came_before_the_part_is_known_by_its_most(seed):
-    """What is more than a horizon older than the part need not be seen again."""
+def test_earlier_arrivals_are_known_by_their_largest_counts(seed):
+    """Arrivals more than a horizon older than the part need not be read again."""
     one = sample(seed)
     cut = int(np.searchsorted(one.clock, one.clock[one.first] - one.horizon))
     known = one.vectors[:cut].max(axis=0, initial=0)

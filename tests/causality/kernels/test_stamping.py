@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from basestation.causality.kernels import stamping
-from basestation.causality.kernels.stamping import MERGE, RECEIVE, SEND
 from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Setting, make_scheme
+from basestation.causality.stream import MERGE, RECEIVE, SEND
 from basestation.causality.truth import VectorTruth
 from packet_formats.schemes import descriptor
 

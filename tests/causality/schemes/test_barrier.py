@@ -204,7 +204,7 @@ def test_the_fast_rule_is_equal_for_any_stamps_and_any_wait(observed: Observed, 
 
 
 @pytest.mark.parametrize("world", ["lossy", "busy", "reboots"])
-def test_what_is_said_about_held_messages_comes_true(world: str) -> None:
+def test_held_messages_leave_as_pending_says(world: str) -> None:
     """If nothing more comes, each message leaves in the tick and in the order that `pending` gave."""
     one = scheme(3, 8)
     observed = BarrierWorld(one, replace(WORLDS[world], steps=80), 1).run()
@@ -269,7 +269,7 @@ def unmarked(stamp: Stamp, first: bool) -> Stamp:
 
 
 def uncut(stamp: Stamp, first: bool) -> Stamp:
-    """What is not named is not mentioned."""
+    """The stamp leaves out that it has causes without a name."""
     return stamp._replace(kn=(stamp.kn[0], 0, *stamp.kn[2:]))
 
 

@@ -69,7 +69,7 @@ def test_delta_causal_holds_a_message_no_longer_than_it_must():
 @settings(max_examples=500)
 @given(run=legal_runs(150))
 def test_theorem_2_needs_no_common_clock_only_sends_of_one_mote_apart(run):
-    """What a message waits for, each of its effects waits for too, and for itself until it is of no use."""
+    """An effect waits for all that its cause waits for, and for the cause until that expires."""
     run = one_send_a_tick(run)
     assert not play(run, DeltaCausal(setting(run))).violated()
 

@@ -1,4 +1,4 @@
-"""What all rules that wait for particular messages share, with a rule of the test's own.
+"""The common part of rules that wait for particular messages, with a rule of the test's own.
 
 A message here is a letter's number; its stamp holds the numbers it waits for. Each name expires two ticks after it was
 first asked for, unless it is in the buffer.

@@ -173,7 +173,7 @@ def test_the_time_to_give_up_in_is_delta_and_epsilon_which_clocks_can_outrun():
 
 @pytest.mark.parametrize("name", UNTIMED)
 @given(run=legal_runs())
-def test_what_leaves_does_not_depend_on_when_one_asks(name, run):
+def test_deliveries_do_not_depend_on_when_a_caller_asks(name, run):
     """One batch a tick: asked after each, or once when all is over."""
     seen: dict[int, list[int]] = {}
     for step in run.steps:

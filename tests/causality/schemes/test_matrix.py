@@ -17,7 +17,7 @@ def test_a_stamp_tells_what_was_sent_before():
     assert one.on_send(2, 2).kn == (1, 1, 1, 1, 1, 1)
 
 
-def test_what_a_mote_sends_to_itself_does_not_travel():
+def test_counters_of_a_mote_to_itself_do_not_travel():
     kn = (7, 8, 7, 3, 4, 4)
     packed = Square(2).pack(kn)
     assert packed == (8, 7, 3, 4)

@@ -58,7 +58,7 @@ def test_no_message_waits_longer_than_the_time_to_give_up_in(rule):
     assert max(one.left - one.arrived for one in deliveries) <= PATIENCE + 1
 
 
-def test_what_waits_too_long_leaves_after_what_it_waits_for_here(rule):
+def test_an_overdue_message_leaves_after_its_held_causes(rule):
     rule.receive(message(1, 1, (0, 1)), 0)
     rule.receive(message(0, 1, (2, 1)), 3)
     assert [(one.message.source, one.leaves) for one in rule.pending()] == [(0, 6), (1, 6)]

@@ -252,9 +252,7 @@ def test_ages_keep_what_matters_and_no_more() -> None:
 
 @pytest.mark.parametrize("gateways", [1, 3])
 @pytest.mark.parametrize("name", AGED)
-def test_what_is_left_out_of_a_stamp_changes_no_delivery_though_clocks_differ_by_much(
-    name: str, gateways: int
-) -> None:
+def test_left_out_causes_change_no_delivery_even_if_clocks_differ_by_much(name: str, gateways: int) -> None:
     network = {"motes": 4, "epsilon": 10, "delta": 10, "gateways": gateways}
     options = WorldOptions(**network, messages=1200, loss=0.2, rate=0.2, seed=7)
     plain, wired = both(name, Setting(4, 10, 10))

@@ -8,7 +8,6 @@ from tests.testbed.cc1000.bench import (
     MAIN,
     PA_POW,
     RECEIVE,
-    TRANSMIT,
     Bench,
     frame,
     on_air,
@@ -28,128 +27,56 @@ def test_legal_use_is_silent(bench):
     assert b.finish().faults == []
 
 
-def early_crystal(b: Bench) -> None:
-    b.do("power 0 1")
-    b.write(0, MAIN, 0x3A)
-    b.write(0, MAIN, 0x39)
-    b.run_for(1900 * US)
-    b.write(0, PA_POW, 0)
-    b.write(0, MAIN, RECEIVE)
+# What is reported, and the steps that lead to it: registers are written, `run` waits for microseconds.
+MISUSES = [
+    ("before the crystal had started", "power, MAIN 3A, MAIN 39, run 1900, PA_POW 0, MAIN 11"),
+    ("before the bias had settled", "on, PA_POW 0, MAIN 39, run 150, MAIN 11"),
+    ("before the PLL had settled", "start, MAIN E1, run 240, PA_POW 0F"),
+    ("PA_POW was not 0 while receiving", "start, MAIN E1, run 250, PA_POW 0F, run 1000, MAIN 11"),
+    ("receiver and transmitter were on at once", "start, MAIN 01"),
+    (
+        "power was on the antenna on a frequency that was not calibrated",
+        "start, FREQ_1C 86, MAIN E1, run 250, PA_POW 0F",
+    ),
+    (
+        "power was on the antenna on a frequency that was not calibrated",
+        "on, configure, MAIN 39, run 200, calibrate, MAIN E1, run 250, PA_POW 0F",
+    ),
+    ("data were taken on a frequency that was not calibrated", "start, FREQ_0A 01, run 1000"),
+    ("ended before it was complete", "start, MAIN 11, CAL A6, run 20000, CAL 26"),
+    ("changed during a calibration", "start, CAL A6, run 1000, MAIN E1"),
+    ("calibration was started with power on the antenna", "start, MAIN E1, run 250, PA_POW 01, CAL A6"),
+    ("with the synthesizer off", "on, CAL A6"),
+    ("RESET_N was 0", "on, MAIN 3A, PA_POW 0"),
+    ("while crystal, bias or synthesizer were off", "start, MAIN 15"),
+]
+REGISTERS = {"MAIN": MAIN, "PA_POW": PA_POW, "CAL": CAL, "FREQ_0A": 0x03, "FREQ_1C": 0x06}
 
 
-def early_bias(b: Bench) -> None:
-    b.switch_on(0)
-    b.write(0, PA_POW, 0)
-    b.write(0, MAIN, 0x39)
-    b.run_for(150 * US)
-    b.write(0, MAIN, RECEIVE)
+def misuse(b: Bench, steps: str) -> None:
+    for what, *value in map(str.split, steps.split(",")):
+        match what:
+            case "power":
+                b.do("power 0 1")
+            case "on":
+                b.switch_on(0)
+            case "start":
+                b.start(0)
+            case "configure":
+                b.configure(0)
+            case "calibrate":
+                b.calibrate(0, RECEIVE)
+            case "run":
+                b.run_for(int(value[0]) * US)
+            case register:
+                b.write(0, REGISTERS[register], int(value[0], 16))
 
 
-def early_power(b: Bench) -> None:
-    b.start(0)
-    b.write(0, MAIN, TRANSMIT)
-    b.run_for(240 * US)
-    b.write(0, PA_POW, 0x0F)
-
-
-def turn_with_power(b: Bench) -> None:
-    b.start(0)
-    b.write(0, MAIN, TRANSMIT)
-    b.run_for(250 * US)
-    b.write(0, PA_POW, 0x0F)
-    b.run_for(1 * MS)
-    b.write(0, MAIN, RECEIVE)
-
-
-def both_parts(b: Bench) -> None:
-    b.start(0)
-    b.write(0, MAIN, 0x01)
-
-
-def uncalibrated_send(b: Bench) -> None:
-    b.start(0)
-    b.write(0, 0x06, 0x86)
-    b.write(0, MAIN, TRANSMIT)
-    b.run_for(250 * US)
-    b.write(0, PA_POW, 0x0F)
-
-
-def send_calibrated_for_receiving(b: Bench) -> None:
-    b.switch_on(0)
-    b.configure(0)
-    b.write(0, MAIN, 0x39)
-    b.run_for(200 * US)
-    b.calibrate(0, RECEIVE)
-    b.write(0, MAIN, TRANSMIT)
-    b.run_for(250 * US)
-    b.write(0, PA_POW, 0x0F)
-
-
-def uncalibrated_receive(b: Bench) -> None:
-    b.start(0)
-    b.write(0, 0x03, 0x01)
-    b.run_for(1 * MS)
-
-
-def cut_calibration(b: Bench) -> None:
-    b.start(0)
-    b.calibrate(0, RECEIVE, 20 * MS)
-
-
-def disturbed_calibration(b: Bench) -> None:
-    b.start(0)
-    b.write(0, CAL, 0xA6)
-    b.run_for(MS)
-    b.write(0, MAIN, TRANSMIT)
-
-
-def loud_calibration(b: Bench) -> None:
-    b.start(0)
-    b.write(0, MAIN, TRANSMIT)
-    b.run_for(250 * US)
-    b.write(0, PA_POW, 1)
-    b.write(0, CAL, 0xA6)
-
-
-def calibration_of_nothing(b: Bench) -> None:
-    b.switch_on(0)
-    b.write(0, CAL, 0xA6)
-
-
-def write_in_reset(b: Bench) -> None:
-    b.switch_on(0)
-    b.write(0, MAIN, 0x3A)
-    b.write(0, PA_POW, 0)
-
-
-def parts_without_crystal(b: Bench) -> None:
-    b.start(0)
-    b.write(0, MAIN, RECEIVE | 0x04)
-
-
-@pytest.mark.parametrize(
-    ("misuse", "what"),
-    [
-        (early_crystal, "before the crystal had started"),
-        (early_bias, "before the bias had settled"),
-        (early_power, "before the PLL had settled"),
-        (turn_with_power, "PA_POW was not 0 while receiving"),
-        (both_parts, "receiver and transmitter were on at once"),
-        (uncalibrated_send, "power was on the antenna on a frequency that was not calibrated"),
-        (send_calibrated_for_receiving, "power was on the antenna on a frequency that was not calibrated"),
-        (uncalibrated_receive, "data were taken on a frequency that was not calibrated"),
-        (cut_calibration, "ended before it was complete"),
-        (disturbed_calibration, "changed during a calibration"),
-        (loud_calibration, "calibration was started with power on the antenna"),
-        (calibration_of_nothing, "with the synthesizer off"),
-        (write_in_reset, "RESET_N was 0"),
-        (parts_without_crystal, "while crystal, bias or synthesizer were off"),
-    ],
-)
-def test_misuse_is_reported_once(bench, misuse, what):
+@pytest.mark.parametrize(("what", "steps"), MISUSES)
+def test_misuse_is_reported_once(bench, what, steps):
     b = bench()
-    misuse(b)
-    misuse(b)
+    misuse(b, steps)
+    misuse(b, steps)
     faults = b.finish().faults
     assert sum(what in fault for fault in faults) == 1, faults
 

@@ -43,7 +43,7 @@ def test_ticks_near_and_far_are_in_the_order_of_a_sort(ticks, chance):
         ([], 0),
     ],
 )
-def test_what_is_counted_and_what_is_compared(counted, ticks, how):
+def test_near_ticks_are_counted_and_far_ticks_compared(counted, ticks, how):
     ticks = np.array(ticks, np.int64)
     rank = np.arange(len(ticks))[::-1].copy()
     assert delivery._by_tick(ticks, rank).tolist() == np.lexsort((rank, ticks)).tolist()
