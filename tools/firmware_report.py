@@ -673,7 +673,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--write", action="store_true", help="put the report into docs/reference/firmware.md as well"
+        "--write", action="store_true", help="put the report into docs/figures/firmware.md as well"
     )
     options = parser.parse_args()
     try:
