@@ -617,7 +617,7 @@ def battery_section(found: Iterable[Life]) -> str:
     )
     text = f"""**Life on two AA cells** of {power.CELLS_MAH:,} mAh (assumed): mean current in mA, by the states that the
     emulated chips were in, in the network above, with one message in {MESSAGE_PERIOD} s of each mote and its peers'
-    passed on, once the network has found itself ([testbed.md](testbed.md#energy))."""
+    passed on, once the network has found itself ([testbed.md](../reference/testbed.md#energy))."""
     return section(text, head, rows) + "\n\n" + prose(currents_text())
 
 

@@ -25,7 +25,7 @@ from tools.tables.schemes import (
 
 pytestmark = pytest.mark.wide
 
-SEED = 1
+SEED = 2
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
 
 
