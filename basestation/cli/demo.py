@@ -131,7 +131,7 @@ def command(seconds: float, on: str | None, out: Path, as_json: bool) -> None:
     common.note(f"  basestation log summary {folder / 'log'}")
     if longest is not None:
         common.note(f"  basestation why {folder / 'log'} {longest.name}")
-    common.note(f"  basestation compare --trace {folder / 'trace'}")
+    common.note(f"  basestation compare {folder / 'trace'}")
 
 
 def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float) -> Ground:

@@ -34,11 +34,9 @@ def show(comparison: Comparison, choice: CandidateRow | None, budget: Budget, as
     common.out.print()
     _print_tables(comparison, choice, budget)
     if comparison.named:
-        nothing = "" if comparison.options.loss else "Nothing is lost in this simulation: "
-        common.out.print(
-            f"Stamps that name their causes, each by its own rule. {nothing}A rule waits for a lost cause until the\n"
-            "cause can no longer come."
-        )
+        common.out.print("Stamps that name their causes, each by its own rule. A rule waits for a lost cause until")
+        lossless = " The simulation loses nothing."
+        common.out.print(f"the cause can no longer come.{'' if comparison.options.loss else lossless}")
     for row in comparison.named:
         common.out.print(f"{'*' if row is choice else ' '} {_described(row, comparison, budget)}")
     common.out.print(_summary(comparison, choice, budget))

@@ -7,6 +7,7 @@ recorders: which sends led to each message, and every send and merged reception 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -85,7 +86,7 @@ def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "t
     recorded = sorted((e for e in events if isinstance(e, RecordedEvent)), key=lambda event: event.t)
     records = records_of(events, network)
     messages = project(records, deployment, decisions_on(records, Station(deployment))).messages
-    book, table = _truth(recorded, network)
+    book, table = _truth(recorded, network, _Ticks(messages))
     name = f"{deployment.to_toml()} {[(e.t, e.node, e.number) for e in recorded]}"
     return Trace(
         run=f"testbed-{hashlib.sha256(name.encode()).hexdigest()[:16]}",
@@ -96,7 +97,24 @@ def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "t
     )
 
 
-def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple[MessageBook, pa.Table]:
+class _Ticks:
+    """Unwraps ticks of flight recorders to the clock of a run's messages, whose upper bits hold the epoch."""
+
+    def __init__(self, messages: pa.Table) -> None:
+        synced = messages.filter(messages["in_sync"])
+        self._times: list[int] = synced["mono_ns"].to_pylist()
+        self._heard: list[int] = synced["heard"].to_pylist()
+
+    def at(self, t: int, tick: int) -> int:
+        """A recorded tick, as the nearest to when the last message before it was heard, or else the first one."""
+        if not self._times:
+            return tick
+        return nearest(tick, self._heard[max(0, bisect_right(self._times, t) - 1)], TICKS)
+
+
+def _truth(
+    recorded: Iterable[RecordedEvent], network: ScenarioNetwork, ticks: _Ticks
+) -> tuple[MessageBook, pa.Table]:
     """The messages with their causes, and the table of events. Sequences count from 0 in each boot, unwrapped;
     numbers count on over all boots.
 
@@ -120,7 +138,7 @@ def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple
         elif event.kind == "epoch":
             epochs[mote] += 1
         if epochs[mote] > (mote != network.deployment.clock.root):
-            clock = event.tick if clock is None else nearest(event.tick, clock, TICKS)
+            clock = ticks.at(event.t, event.tick)
         tick = clock or 0
         if event.kind == "send":
             before = sequences.get(mote)

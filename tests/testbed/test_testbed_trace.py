@@ -38,6 +38,21 @@ def test_messages_carry_what_led_to_them():
     ]
 
 
+def test_events_and_messages_have_one_clock():
+    """The clock's upper bits hold the epoch, which a recorder does not keep."""
+    world = World()
+    world.boot(epoch=2)
+    for second in (1, 2, 3):
+        message = stamped(world, 0, second, second * SECOND)
+        world.send(second * SECOND, message, to=(1, world.gateway))
+    trace = trace_of(world.events(), world.network)
+    sent = trace.messages["sent"].to_pylist()
+    assert len(sent) == 3
+    assert sent[0] > 1 << 24
+    events = trace.events.to_pylist()
+    assert [event["clock"] for event in events if event["kind"] == "send"] == sent
+
+
 def test_the_own_time_of_a_mote_out_of_sync_is_nobodys():
     world = World()
     world.record(0, 0, "boot", 0, 1)
