@@ -34,9 +34,11 @@ def show(comparison: Comparison, choice: CandidateRow | None, budget: Budget, as
     common.out.print()
     _print_tables(comparison, choice, budget)
     if comparison.named:
-        common.out.print("Stamps that name their causes, each by its own rule. A rule waits for a lost cause until")
-        lossless = " The simulation loses nothing."
-        common.out.print(f"the cause can no longer come.{'' if comparison.options.loss else lossless}")
+        lossless = "" if comparison.options.loss else " The simulation loses nothing."
+        common.out.print(
+            "Stamps that name their causes, each by its own rule. A rule waits for a lost cause until the\n"
+            f"cause can no longer come.{lossless}"
+        )
     for row in comparison.named:
         common.out.print(f"{'*' if row is choice else ' '} {_described(row, comparison, budget)}")
     common.out.print(_summary(comparison, choice, budget))
