@@ -167,7 +167,7 @@ class Deployment:
 
     @property
     def health_seconds(self) -> int:
-        """The seconds between a mote's health reports: MOTE_HEALTH_PERIOD of firmware/net/mote/mote.h."""
+        """The seconds between a mote's health reports: MOTE_HEALTH_PERIOD of firmware/net/mote/timers.h."""
         return 600 if self.radio.period_ms else 60
 
     @property

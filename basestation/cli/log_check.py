@@ -22,6 +22,7 @@ from basestation.cli.progress import progress
 from basestation.journal import locking
 from basestation.journal.reader import UNMARKED, Finding, Journal, JournalHole, read_journal
 from basestation.journal.record_format import VERSION, Ending, JournalError
+from basestation.journal.sidecar import faults_in
 from packet_formats.phrases import many
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def verify(folder: Path, again: bool, deployment: Path | None, key: Path | None,
     decision that this version makes; for a network with a key that needs --key FILE.
     """
     found: list[Summary] = []
+    damaged: list[str] = []
+    each_run(folder, lambda path: damaged.extend(faults_in(read_journal(path).paths)))
+    for line in damaged[:FAULTS_SHOWN]:
+        common.note(line)
     each_run(folder, lambda path: found.append(_verify(path, as_json)))
     if again:
         each_run(folder, lambda path: _verify_again(path, deployment, key, as_json))
@@ -54,6 +59,8 @@ def verify(folder: Path, again: bool, deployment: Path | None, key: Path | None,
         common.fail("not everything can be read; basestation log repair moves the damage aside")
     if faults:
         common.fail("not everything can be read, and repair cannot help: the bytes are as they were written")
+    if damaged:
+        common.fail("the decisions beside the log are damaged: basestation log decide makes them again")
     if holes := [hole for summary in found for hole in summary.missing]:
         common.fail(f"not everything is there; {_cure(holes)}")
 
@@ -113,12 +120,11 @@ def _own_deployment(journal: Journal) -> Deployment | None:
 
 
 def _verify_again(path: Path, deployment: Path | None, key: Path | None, as_json: bool) -> None:
-    from basestation.live.deciding import again
+    from basestation.live.deciding import again, refuse_without_key
 
     journal = read_journal(path)
     described = common.deployment_of(journal, deployment, key)
-    if journal.header.mics == "checked" and described.key is None:
-        raise JournalError(f"{path}: its MICs were checked; give the network's key by --key FILE")
+    refuse_without_key(journal, described)
     found = again(journal, described, lambda fault: None)
     for line in found.differing[:FAULTS_SHOWN]:
         common.note(line)
@@ -132,8 +138,9 @@ def _verify_again(path: Path, deployment: Path | None, key: Path | None, as_json
         )
     if found.differing:
         raise JournalError(
-            f"{path}: decisions differ: they were made by other rules (decider {journal.header.decider}), or with "
-            "another deployment or key; `basestation log decide` makes them again by this version's rules"
+            f"{path}: decisions in the log differ: they were made by other rules (decider {journal.header.decider}), "
+            "with another deployment or key, or from records that the log has lost since; where only the rules "
+            "changed, `basestation log decide` makes them again"
         )
 
 
@@ -160,10 +167,11 @@ def decide(folder: Path, deployment: Path | None, key: Path | None, as_json: boo
 
     def work(path: Path) -> None:
         journal = read_journal(path)
+        described = common.deployment_of(journal, deployment, key)
         with progress(len(journal.paths), "deciding") as advance:
-            count = deciding.decide(
-                journal, common.deployment_of(journal, deployment, key), LogFaults(), advance
-            )
+            count = deciding.decide(journal, described, LogFaults(), advance)
+        if described.security.mic and described.key is None:
+            common.note(f"{path}: no MIC was checked: --key FILE names the network's key")
         if as_json:
             common.emit_json({"folder": path, "run": journal.header.run, "decisions": count})
         else:

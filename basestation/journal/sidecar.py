@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from packet_formats.deployment import Deployment
 
 from .decision import DECIDER, Decider, Decision, mics_of
-from .reader import JournalSegment, read_header, read_segment
+from .reader import JournalSegment, faults_of, read_header, read_segment
 from .record_format import (
     Ending,
     JournalError,
@@ -54,6 +54,15 @@ def decider_of(segment: Path) -> Decider | None:
         if (header := read_header(decisions_path(segment))) is not None:
             return Decider(header.decider, header.mics)
     return None
+
+
+def faults_in(segments: Iterable[Path]) -> Iterator[str]:
+    """What is damaged among the decisions beside these segments."""
+    for later in filter(Path.is_file, map(later_decisions, segments)):
+        try:
+            yield from (f"{later}: {fault.reason}" for fault in faults_of(read_segment(later)))
+        except (JournalError, OSError) as error:
+            yield str(error)
 
 
 @contextmanager

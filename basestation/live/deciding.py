@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.arrivals import PolicyChange
-from basestation.journal.decision import Decision, Fate, differing_fields, rows_of, wrong_length
+from basestation.journal.decision import MICS_CHECKED, Decision, Fate, differing_fields, rows_of, wrong_length
 from basestation.journal.reader import Journal, JournalSegment, Report, steps_in
 from basestation.journal.record_format import JournalError, Record, RecordKind, Records
-from basestation.journal.sidecar import decisions_of, new_sidecar, write_decisions
+from basestation.journal.sidecar import decider_of, decisions_of, new_sidecar, write_decisions
 from basestation.journal.strays import known_before
 from basestation.live.station import NOTHING_NOTED, Station
 from packet_formats.deployment import Deployment
 
+NO_KEY = "its MICs were checked; give the network's key by --key FILE"
 WRONG_KEY = "no message is left by this key, and the decisions so far have {count}: is it the network's key?"
 
 
@@ -77,8 +78,10 @@ def decide(
 ) -> int:
     """Write the decisions of a log beside it, into `RUN/decisions`; how many there are. The log itself stays.
 
-    `JournalError` if that would take all messages away: a wrong key does. `advance` is called after each segment.
+    `JournalError` if that would take all messages away, as a wrong key does, or if checked MICs would become unchecked.
+    `advance` is called after each segment.
     """
+    refuse_without_key(journal, deployment)
     total = messages = 0
     with new_sidecar(journal.folder) as folder:
         for segment, decisions in decided(journal, deployment, report):
@@ -89,6 +92,13 @@ def decide(
         if not messages and (before := _messages_so_far(journal)):
             raise JournalError(f"{journal.folder}: {WRONG_KEY.format(count=before)}")
     return total
+
+
+def refuse_without_key(journal: Journal, deployment: Deployment) -> None:
+    """`JournalError` if the log's MICs were checked and the deployment has no key: forged messages would be taken."""
+    deciders = map(decider_of, journal.paths)
+    if deployment.key is None and any(one is not None and one.mics == MICS_CHECKED for one in deciders):
+        raise JournalError(f"{journal.folder}: {NO_KEY}")
 
 
 def _messages_so_far(journal: Journal) -> int:

@@ -172,7 +172,7 @@ def _too_few(network: NetworkReport, share: float) -> str:
         return ""
     return (
         f"{network.name}: {arrived} of {settled} messages came to a gateway, {arrived / settled:.0%}; such a network "
-        f"should bring {share:.0%} or more. Perhaps motes are too far away (--range, --spacing) or send too often "
+        f"should bring {share:.0%} or more. Perhaps motes are too far away (--range) or send too often "
         "(--rate)"
     )
 

@@ -186,8 +186,8 @@ def watch(
     _check_same(out, logs, window_s)
     if unchecked := sum(mics_in(path) == MICS_UNCHECKED for path in logs.glob(NAMED) if path.is_file()):
         note(
-            f"{logs}: the MICs in {many(unchecked, 'part')} are unchecked; `basestation log parts --key FILE` makes "
-            "these parts anew"
+            f"{logs}: the MICs in {many(unchecked, 'part')} are unchecked; `basestation log decide --key FILE` "
+            "checks them, then `log parts --again` makes these parts anew"
         )
     with chosen("watch", options) as engine:
         if not isinstance(engine, Spark):

@@ -112,6 +112,21 @@ def test_damage_is_found_named_and_repaired(log):
     assert again.strip().endswith("the missing records are lost")
 
 
+def test_damage_in_decisions_beside_the_log_is_found(log):
+    assert run("decide", log).exit_code == 0
+    assert run("verify", log).exit_code == 0
+    sidecar = log / "decisions" / "000000.cwj"
+    raw = bytearray(sidecar.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    sidecar.write_bytes(raw)
+    found = run("verify", log)
+    assert found.exit_code == 1
+    assert str(sidecar) in found.stderr
+    assert "log decide makes them again" in found.stderr
+    assert run("decide", log).exit_code == 0
+    assert run("verify", log).exit_code == 0
+
+
 def test_a_torn_end_is_found_and_put_aside(log):
     path = read_journal(log).paths[-1]
     path.write_bytes(path.read_bytes()[:-3])

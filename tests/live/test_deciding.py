@@ -96,3 +96,14 @@ def test_a_key_that_comes_later_and_a_wrong_one(tmp_path):
     assert (checked["fate"] == Fate.FORGED).sum() > 0 == (before["fate"] == Fate.FORGED).sum()
     header = read_journal(tmp_path / DECISIONS).header
     assert (header.mics, header.run) == ("checked", "run-1")
+
+
+def test_checked_decisions_are_not_replaced_without_the_key(tmp_path):
+    network = deployment()
+    logged(tmp_path, attacked(network, honest_line(network)), network)
+    journal = read_journal(tmp_path)
+    assert journal.header.mics == "checked"
+    with pytest.raises(JournalError, match="--key FILE"):
+        decide(journal, replace(network, key=None), refuse)
+    assert not (tmp_path / DECISIONS).exists()
+    assert decide(journal, network, refuse) > 0

@@ -1,4 +1,4 @@
-/* Messages of which some are urgent, to measure how long those take (tools/urgent_runs.py). Each holds its
+/* Messages of which some are urgent, to measure how long those take (tools/tables/urgent.py). Each holds its
  * number and whether it is urgent. The yellow LED flashes when an urgent one is handed over. */
 #include "causeway/bytes.h"
 #include "net/node.h"
